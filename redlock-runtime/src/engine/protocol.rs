@@ -73,7 +73,7 @@ pub(crate) enum Action {
     /// [`CLAIM`] for a waiter that asks again. Else join its queue, unless the attempt has one try.
     Acquire(Mode),
     /// Acquire, if the request right before it, of the attempt `after`, takes its lock. Else
-    /// [`Reply::Skipped`].
+    /// [`Verdict::Skipped`].
     AcquireNext { mode: Mode, after: Id },
     /// If this token holds the lock, it expires after the ttl, but no sooner than before; with
     /// `shortens`, exactly then. `nth`: the number of ttl changes of its holder so far.
@@ -146,17 +146,8 @@ impl Mode {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: this token holds the lock for the ttl. The fencing token is 0 for a request that is
-    /// not fenced.
-    Granted { fence: u64 },
-    /// Acquire, of a waiter that asked again: this token holds the lock for the [`CLAIM`].
-    Claimed { fence: u64 },
-    /// Acquire: another token holds it.
-    Busy { holder: Holder, place: Option<Place> },
-    /// Acquire: another token holds it, and no more may wait.
-    QueueFull { waiters: u32 },
-    /// Acquire next: the key in front is not held, so this one was not tried.
-    Skipped,
+    /// Acquire, acquire next. Vote: another token holds the lock on that node.
+    Acquire(Verdict),
     /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if
     /// that is above each one that the node has seen; else it is above the proposed one and not
     /// below those.
@@ -179,6 +170,33 @@ pub(crate) enum Reply {
     Page { cursor: u64, names: Vec<String> },
     /// The server did not execute it.
     Refused(Refusal),
+}
+
+/// The answer to a request for a lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// This token holds the lock for the ttl. The fencing token is 0 for a request that is not
+    /// fenced.
+    Granted { fence: u64 },
+    /// To a waiter that asked again: this token holds the lock for the [`CLAIM`].
+    Claimed { fence: u64 },
+    /// Another token holds it.
+    Busy { holder: Holder, place: Option<Place> },
+    /// Another token holds it, and no more may wait.
+    QueueFull { waiters: u32 },
+    /// The key in front is not held, so this one was not tried.
+    Skipped,
+}
+
+impl Reply {
+    /// The answer to a question who holds a lock.
+    pub(crate) fn found(self) -> Result<Option<Inspection>, Refusal> {
+        match self {
+            Self::Found(found) => Ok(found),
+            Self::Refused(refusal) => Err(refusal),
+            _ => Err(Refusal::Permanent("the server gave an answer of another kind".into())),
+        }
+    }
 }
 
 /// Who holds a lock, and who waits for it.

@@ -17,7 +17,7 @@ use super::encode::{CLIENT_CACHING, Encoder, is_renewal};
 use super::exchange::Exchange;
 use super::scripts::Script;
 use crate::engine::multi_key::refuse_all;
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 
 /// Fewer renewals are sent one by one: that costs little, and the server keeps one script less.
 const WORTH_A_CALL: usize = 4;
@@ -116,9 +116,13 @@ fn acquired(modes: &[Mode], value: Value, sharded: bool) -> Vec<Reply> {
         read(Action::Acquire(*mode), Some(Script::AcquireAll), value, sharded)
     };
     match value {
-        Value::Array(values) => {
-            values.into_iter().zip(modes).map(reply).chain(repeat(Reply::Skipped)).take(locks).collect()
-        }
+        Value::Array(values) => values
+            .into_iter()
+            .zip(modes)
+            .map(reply)
+            .chain(repeat(Reply::Acquire(Verdict::Skipped)))
+            .take(locks)
+            .collect(),
         Value::ServerError(error) => refuse_all(&Reply::Refused(refusal(&error)), locks),
         other => refuse_all(&nonsense(&other), locks),
     }

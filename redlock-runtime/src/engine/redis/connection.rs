@@ -16,7 +16,7 @@ use super::keyspace::Keyspace;
 use super::scripts::Script;
 use super::session::Session;
 use crate::engine::multi_key::calls;
-use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo};
+use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo, Verdict};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 
@@ -173,7 +173,7 @@ impl RedisConnection {
                     }
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
-                Reply::Granted { fence } | Reply::Claimed { fence } if request.fenced => {
+                Reply::Acquire(Verdict::Granted { fence } | Verdict::Claimed { fence }) if request.fenced => {
                     self.fences.learn(sent, now, *fence);
                 }
                 _ => {}
@@ -277,7 +277,7 @@ impl Expected {
     ) -> Reply {
         let value = if let Self::Next = self { None } else { values.next() };
         match (self, value) {
-            (Self::Next, _) => next.next().unwrap_or(Reply::Skipped),
+            (Self::Next, _) => next.next().unwrap_or(Reply::Acquire(Verdict::Skipped)),
             (Self::Shared(call), Some(value)) => {
                 *next = call.replies(value, values, sharded).into_iter();
                 next.next().unwrap_or_else(|| nonsense(&Value::Nil))

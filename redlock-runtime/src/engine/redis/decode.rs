@@ -10,7 +10,7 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
+    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime, Verdict,
 };
 use crate::engine::slots::Slot;
 use crate::ground::error::Holder;
@@ -66,10 +66,10 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
         // Zero for a request that is not fenced.
         (Action::Acquire(mode), Value::Int(fence)) if fence >= 0 && mode.has_waited() => {
-            Reply::Claimed { fence: fence.unsigned_abs() }
+            Reply::Acquire(Verdict::Claimed { fence: fence.unsigned_abs() })
         }
         (Action::Acquire(_), Value::Int(fence)) if fence >= 0 => {
-            Reply::Granted { fence: fence.unsigned_abs() }
+            Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
         }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
@@ -81,7 +81,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
 /// The reply to a plain command, which leaves the queue alone.
 pub(super) fn read_direct(action: Action, value: Value) -> Reply {
     match (action, value) {
-        (Action::Acquire(_), Value::Okay) => Reply::Granted { fence: 0 },
+        (Action::Acquire(_), Value::Okay) => Reply::Acquire(Verdict::Granted { fence: 0 }),
         (Action::Release, Value::Int(1)) => Reply::Done,
         (Action::Acquire(_), Value::Nil) | (Action::Release, Value::Int(0)) => {
             Reply::Refused(Refusal::Contended)
@@ -148,14 +148,14 @@ fn read_busy(parts: &[Value]) -> Reply {
         [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front), granted] => {
             let holder = holder(value, *pttl, granted);
             let place = u32::try_from(*in_front).ok().zip(number(now));
-            Reply::Busy {
+            Reply::Acquire(Verdict::Busy {
                 holder,
                 place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
-            }
+            })
         }
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Int(2), Value::Int(waiters)] => {
-            Reply::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) }
+            Reply::Acquire(Verdict::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) })
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
     use crate::engine::command::{AcquireOutcome, Ask};
     use crate::engine::multi_key::refuse_all;
-    use crate::engine::protocol::{Place, Refusal, Reply, ServerTime};
+    use crate::engine::protocol::{Place, Refusal, Reply, ServerTime, Verdict};
     use crate::engine::settings::TableSettings;
     use crate::engine::table::LockTable;
     use crate::ground::capabilities::Abilities;
@@ -156,15 +156,15 @@ mod tests {
     }
 
     fn held() -> Reply {
-        Reply::Granted { fence: 7 }
+        Reply::Acquire(Verdict::Granted { fence: 7 })
     }
 
     fn queued() -> Reply {
         let place = Some(Place { in_front: 0, at: ServerTime(1) });
-        Reply::Busy {
+        Reply::Acquire(Verdict::Busy {
             holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
             place,
-        }
+        })
     }
 
     fn refused_by(refusal: Refusal) -> Vec<Reply> {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
         let mut call = Call::connected();
-        call.answers(vec![held(), queued(), Reply::Skipped]);
+        call.answers(vec![held(), queued(), Reply::Acquire(Verdict::Skipped)]);
         call.says("+?-");
         // Nothing is released, and the waiter is one like any other.
         call.sends(&[]);
@@ -209,7 +209,7 @@ mod tests {
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
         // The call whose reply was lost may have taken more keys than this one.
-        call.answers(vec![queued(), Reply::Skipped, Reply::Skipped]);
+        call.answers(vec![queued(), Reply::Acquire(Verdict::Skipped), Reply::Acquire(Verdict::Skipped)]);
         call.says("?--");
         call.sends(&[(2, Action::Release), (3, Action::Release)]);
     }

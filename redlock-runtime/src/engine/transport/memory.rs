@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Reply,
-    Request, ServerInfo, ServerTime,
+    Request, ServerInfo, ServerTime, Verdict,
 };
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
@@ -184,7 +184,7 @@ impl MemoryNode {
         }
         let reply = match request.action {
             Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
-                lock.acquire(request, mode, inbox, now, clock)
+                Reply::Acquire(lock.acquire(request, mode, inbox, now, clock))
             }
             Action::Reserve { count } if lock.is(&request.token) => {
                 *clock = clock.saturating_add(count.into());
@@ -290,7 +290,7 @@ impl Lock {
         inbox: &Inbox,
         now: Moment,
         clock: &mut u64,
-    ) -> Reply {
+    ) -> Verdict {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
         if self.holder.is_none() {
             self.drop_stuck(&request.name, inbox);
@@ -298,7 +298,7 @@ impl Lock {
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
             let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
             if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
-                return Reply::QueueFull { waiters };
+                return Verdict::QueueFull { waiters };
             }
             if self.holder.is_some() || !self.queue.is_empty() {
                 let (token, ttl, fenced) = (request.token.clone(), request.ttl, request.fenced);
@@ -318,10 +318,10 @@ impl Lock {
                 self.tell_next(&request.name, now);
             }
             let fence = if request.fenced { next_fence(now, clock) } else { 0 };
-            return if has_waited { Reply::Claimed { fence } } else { Reply::Granted { fence } };
+            return if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
-        Reply::Busy {
+        Verdict::Busy {
             holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
             place: place.map(|in_front| Place { in_front, at: server_time(now) }),
         }
@@ -330,7 +330,7 @@ impl Lock {
     fn vote(&mut self, request: &Request, fence: u64, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
         match &self.holder {
             Some(holder) if holder.token != request.token => {
-                Reply::Busy { holder: holder.seen(now), place: None }
+                Reply::Acquire(Verdict::Busy { holder: holder.seen(now), place: None })
             }
             _ => {
                 self.hold(&request.token, now.after(request.ttl), inbox);
@@ -501,8 +501,8 @@ fn one_by_one(requests: &[(Id, Request)], mut execute: impl FnMut(&Request) -> R
     for call in calls(requests) {
         let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
         for (_, request) in call {
-            let reply = if is_held { execute(request) } else { Reply::Skipped };
-            is_held = matches!(reply, Reply::Granted { .. } | Reply::Claimed { .. });
+            let reply = if is_held { execute(request) } else { Reply::Acquire(Verdict::Skipped) };
+            is_held = matches!(reply, Reply::Acquire(Verdict::Granted { .. } | Verdict::Claimed { .. }));
             replies.push(reply);
         }
     }

@@ -20,8 +20,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ON_REPLY,
-                "Reply::Claimed { fence } => self.answered_held(cx, id, sent, fence, true),",
-                "Reply::Claimed { fence } => {\n                \
+                "Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),",
+                "Ok(Verdict::Claimed { fence }) => {\n                \
                  let claims = cx.abilities.hands_over;\n                \
                  self.answered_held(cx, id, sent, fence, claims);\n            }",
             ),

@@ -54,8 +54,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_OWED,
         edits: &[edit(
             ON_REPLY,
-            "            waiting.undo_request();",
-            "            if false { waiting.undo_request(); }",
+            "refusal)) {\n            waiting.undo_request();",
+            "refusal)) {\n            if false { waiting.undo_request(); }",
         )],
     },
     Mutant {

@@ -5,7 +5,7 @@
 use super::held::HeldTimer;
 use super::waiting::{Awaits, WaitTimer};
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply};
+use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply, Verdict};
 use crate::engine::table::context::Context;
 use crate::ground::host;
 
@@ -98,12 +98,12 @@ fn name_of(action: Action) -> &'static str {
 
 fn reply_name(reply: &Reply) -> &'static str {
     match reply {
-        Reply::Granted { .. } => "granted",
-        Reply::Claimed { .. } => "claimed",
-        Reply::Busy { place: Some(_), .. } => "busy, queued",
-        Reply::Busy { place: None, .. } => "busy",
-        Reply::QueueFull { .. } => "queue full",
-        Reply::Skipped => "skipped",
+        Reply::Acquire(Verdict::Granted { .. }) => "granted",
+        Reply::Acquire(Verdict::Claimed { .. }) => "claimed",
+        Reply::Acquire(Verdict::Busy { place: Some(_), .. }) => "busy, queued",
+        Reply::Acquire(Verdict::Busy { place: None, .. }) => "busy",
+        Reply::Acquire(Verdict::QueueFull { .. }) => "queue full",
+        Reply::Acquire(Verdict::Skipped) => "skipped",
         Reply::Voted { .. } => "voted",
         Reply::Reserved { .. } => "reserved",
         Reply::Done => "done",

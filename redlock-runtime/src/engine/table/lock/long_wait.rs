@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Lock;
 use super::waiting::LastAnswer;
-use crate::engine::protocol::{Action, Id, Inspection, Reply, Request};
+use crate::engine::protocol::{Action, Id, Inspection, Refusal, Reply, Request};
 use crate::engine::table::context::Context;
 use crate::ground::telemetry::Found;
 use crate::ground::token::{self, Token};
@@ -46,12 +46,9 @@ impl Lock {
 
     /// The server has answered who holds the lock.
     pub(crate) fn on_holder_reply(&mut self, cx: &mut Context, id: Id, reply: Reply) {
-        match reply {
-            Reply::Found(found) => self.warn_of_wait(cx, id, &Ok(found)),
-            Reply::Refused(refusal) if refusal.is_asked_again() => self.ask_for_holder(cx, id),
-            Reply::Refused(refusal) => self.warn_of_wait(cx, id, &Err(refusal.words())),
-            // No node answers an inspection like this.
-            _ => {}
+        match reply.found() {
+            Err(refusal) if refusal.is_asked_again() => self.ask_for_holder(cx, id),
+            found => self.warn_of_wait(cx, id, &found.map_err(Refusal::words)),
         }
     }
 

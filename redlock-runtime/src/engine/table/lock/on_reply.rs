@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
@@ -26,36 +26,39 @@ impl Lock {
             self.on_fence_reply(cx, id, request, &reply);
             return;
         }
-        let id = holder;
-        match self.attempt(id) {
-            Some(Attempt::Waiting(waiting)) if *waiting.token() == request.token => {
-                if request.action == Action::WatchHolder {
-                    self.on_watch_reply(cx, id, &reply);
-                } else {
-                    self.on_acquire_reply(cx, id, sent, request, reply);
+        let (id, action) = (holder, request.action);
+        let is_release = matches!(action, Action::Release | Action::ExpireLater);
+        match (self.attempt(id), reply) {
+            (Some(Attempt::Waiting(waiting)), reply) if *waiting.token() == request.token => match reply {
+                Reply::Acquire(verdict) => self.on_verdict(cx, id, sent, request, Ok(verdict)),
+                Reply::Refused(refusal) if action != Action::WatchHolder => {
+                    self.on_verdict(cx, id, sent, request, Err(refusal));
                 }
-            }
+                reply => self.on_watch_reply(cx, id, &reply),
+            },
             // A watch with an earlier token says nothing about this one.
-            Some(Attempt::Held(held)) if held.has_sent(request) => {
+            (Some(Attempt::Held(held)), reply) if held.has_sent(request) => {
                 self.on_renew_reply(cx, id, sent, request, &reply);
             }
-            Some(Attempt::Releasing(releasing))
-                if matches!(request.action, Action::Release | Action::ExpireLater) =>
-            {
-                if reply == Reply::Refused(Refusal::Contended) {
+            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal)) if is_release => {
+                if refusal == Refusal::Contended {
                     cx.contended.insert(&request.name);
                 }
-                let ran_out = releasing.ran_out(&reply);
-                let step = releasing.on_reply(cx.now, reply);
+                let step = releasing.on_refusal(cx.now, refusal);
+                self.go_on_releasing(cx, id, step);
+            }
+            (Some(Attempt::Releasing(releasing)), reply) if is_release => {
+                let was_held = reply == Reply::Done;
+                let ran_out = releasing.ran_out(was_held);
+                let step = releasing.on_reply(cx.now, was_held);
                 self.go_on_releasing(cx, id, step);
                 if ran_out {
                     self.ask_after_claim(cx);
                 }
             }
             // Its caller had left before.
-            Some(Attempt::Releasing(releasing))
-                if *releasing.token() == request.token
-                    && matches!(&reply, Reply::Refused(refusal) if has_taken_nothing(request.action, refusal)) =>
+            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal))
+                if *releasing.token() == request.token && has_taken_nothing(action, &refusal) =>
             {
                 let is_over = releasing.undo_request();
                 if is_over {
@@ -80,13 +83,13 @@ impl Lock {
     fn on_watch_reply(&mut self, cx: &mut Context, id: Id, reply: &Reply) {
         let Some(waiting) = self.waiting_mut(id) else { return };
         match reply {
-            Reply::Free | Reply::HeldFor { .. } => self.ask_early(cx, id),
             Reply::NotHeld => waiting.forget_split_votes(),
             Reply::Refused(_) => {
                 waiting.stop_watching(cx.now);
                 cx.timers.set(id, waiting.due());
             }
-            _ => {}
+            // It is free, or this waiter has it.
+            _ => self.ask_early(cx, id),
         }
     }
 
@@ -101,40 +104,53 @@ impl Lock {
         }
     }
 
-    fn on_acquire_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: Reply) {
+    /// The verdict on a request for the lock, or why there is none.
+    fn on_verdict(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        verdict: Result<Verdict, Refusal>,
+    ) {
         let action = request.action;
         let is_first = self.first_id() == Some(id);
         let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if matches!(&reply, Reply::Refused(refusal) if has_taken_nothing(action, refusal)) {
+        if matches!(&verdict, Err(refusal) if has_taken_nothing(action, refusal)) {
             waiting.undo_request();
         }
         if let Action::AcquireNext { .. } = action
-            && waiting.skip_by(cx.now, sent, &reply)
+            && waiting.skip_by(cx.now, sent, &verdict)
         {
             self.skip(cx, id);
             return;
         }
-        match reply {
-            Reply::Granted { fence } => {
+        match verdict {
+            Ok(Verdict::Granted { fence }) => {
                 // Without a wait.
                 if !request.direct {
                     cx.contended.remove(&request.name);
                 }
                 self.answered_held(cx, id, sent, fence, false);
             }
-            Reply::Claimed { fence } => self.answered_held(cx, id, sent, fence, true),
-            Reply::Busy { holder, .. } if waiting.ask().one_try => {
+            Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),
+            Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
                 waiting.set_turned_away();
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
                 self.fail(cx, id, error);
             }
-            Reply::QueueFull { waiters } => {
+            // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
+            Ok(Verdict::Skipped) => {
+                waiting.undo_request();
+                self.skip(cx, id);
+            }
+            Ok(Verdict::QueueFull { waiters }) => {
                 waiting.set_turned_away();
                 let error = LockError::QueueFull { key: Arc::clone(&waiting.ask().key), waiters };
                 self.fail(cx, id, error);
             }
-            Reply::Busy { holder, place } => {
+            Ok(Verdict::Busy { holder, place }) => {
                 if let Some(place) = place.filter(|_| !waiting.is_queued()) {
                     waiting.ask().call.queued(place.in_front);
                 }
@@ -160,18 +176,16 @@ impl Lock {
                 }
                 self.hear_word(cx);
             }
-            Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
-                if reply == Reply::Refused(Refusal::Contended) {
+            Err(refusal) if refusal.is_asked_again() => {
+                if refusal == Refusal::Contended {
                     cx.contended.insert(&request.name);
                 }
                 self.ask_in(cx, id, action == Action::Acquire(Mode::Rejoin));
             }
-            Reply::Refused(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason))
-                if !waiting.ask().one_try =>
-            {
+            Err(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason)) if !waiting.ask().one_try => {
                 self.refused_for_now(cx, id, reason);
             }
-            Reply::Refused(refusal) if waiting.ask().waits_for_ever() => {
+            Err(refusal) if waiting.ask().waits_for_ever() => {
                 let reason = refusal.words();
                 if waiting.is_refused_anew(&reason) {
                     telemetry::refused(&waiting.ask().key, &reason);
@@ -179,24 +193,14 @@ impl Lock {
                 waiting.set_refused(cx.now, reason);
                 cx.timers.set(id, waiting.due());
             }
-            Reply::Refused(Refusal::OutcomeUnknown(reason)) => {
+            Err(Refusal::OutcomeUnknown(reason)) => {
                 let error = LockError::unavailable(&waiting.ask().key, reason);
                 self.fail(cx, id, error);
             }
-            Reply::Refused(refusal) => {
+            Err(refusal) => {
                 let error = refusal.error(Some(Arc::clone(&waiting.ask().key)));
                 self.fail(cx, id, error);
             }
-            // No node answers an acquire like this.
-            Reply::Skipped
-            | Reply::Voted { .. }
-            | Reply::Reserved { .. }
-            | Reply::Done
-            | Reply::HeldFor { .. }
-            | Reply::NotHeld
-            | Reply::Free
-            | Reply::Found(_)
-            | Reply::Page { .. } => {}
         }
     }
 
@@ -244,12 +248,14 @@ impl Lock {
             }
             // It crossed the push of its own grant: the renewal follows anyway.
             (Action::Acquire(_), reply) => {
-                let has_place = matches!(reply, Reply::Busy { place: Some(_), .. });
+                let has_place = matches!(reply, Reply::Acquire(Verdict::Busy { place: Some(_), .. }));
                 let is_watch_due = held.set_answered(has_place);
                 if is_watch_due {
                     self.watch(cx, id);
                 }
             }
+            // A watch that was refused, or that has found what the renewal in its call has found:
+            // the renewals go on.
             _ => {}
         }
     }

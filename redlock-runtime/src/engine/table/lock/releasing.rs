@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::engine::backoff::Backoff;
 use crate::engine::command::Response;
-use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request};
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::outcome::ReleaseOutcome;
@@ -138,8 +138,8 @@ impl Releasing {
     }
 
     /// True when that grant was over, by this reply to the release.
-    pub(super) fn ran_out(&self, reply: &Reply) -> bool {
-        self.was_granted && *reply == Reply::NotHeld && !self.repeated
+    pub(super) fn ran_out(&self, was_held: bool) -> bool {
+        self.was_granted && !was_held && !self.repeated
     }
 
     pub(super) fn token(&self) -> &Token {
@@ -170,47 +170,31 @@ impl Releasing {
         self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
     }
 
-    pub(super) fn on_reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
+    /// The server has executed it. `was_held`: until then the token held the lock.
+    pub(super) fn on_reply(&mut self, now: Moment, was_held: bool) -> ReleaseStep {
         let was_late = self.repeated || self.ttl_ends <= now;
-        if was_late && reply == Reply::NotHeld && self.keep_until.is_some_and(|until| until > now) {
+        if was_late && !was_held && self.keep_until.is_some_and(|until| until > now) {
             telemetry::kept_too_short(&self.key);
         }
         // What lets a key expire does not leave the queue.
-        let leaves = self.may_be_queued && reply == Reply::NotHeld && self.keep_until.take().is_some();
-        match reply {
-            Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotHeld => {
-                self.hold.on_lost(&self.key);
-                self.answer(Ok(ReleaseOutcome::AlreadyLost));
-            }
-            Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
-                self.request.direct = false;
-                return ReleaseStep::Send;
-            }
-            Reply::Refused(refusal) => {
-                self.refused(now, refusal);
-                return ReleaseStep::Wait;
-            }
-            // No node answers a release like this.
-            Reply::Granted { .. }
-            | Reply::Claimed { .. }
-            | Reply::Busy { .. }
-            | Reply::QueueFull { .. }
-            | Reply::Skipped
-            | Reply::Voted { .. }
-            | Reply::Reserved { .. }
-            | Reply::HeldFor { .. }
-            | Reply::Free
-            | Reply::Found(_)
-            | Reply::Page { .. } => {}
+        let leaves = self.may_be_queued && !was_held && self.keep_until.take().is_some();
+        if was_held || self.repeated {
+            self.answer(Ok(ReleaseOutcome::Released));
+        } else {
+            self.hold.on_lost(&self.key);
+            self.answer(Ok(ReleaseOutcome::AlreadyLost));
         }
         if leaves { ReleaseStep::Send } else { ReleaseStep::Done }
     }
 
-    /// Repeats the release after a pause, until the key has expired: an operator may correct the
+    /// The server has not executed it, or may have. Repeats it after a pause, until the key has
+    /// expired: an operator may correct the
     /// cause meanwhile.
-    fn refused(&mut self, now: Moment, refusal: Refusal) {
+    pub(super) fn on_refusal(&mut self, now: Moment, refusal: Refusal) -> ReleaseStep {
+        if refusal.is_asked_again() {
+            self.request.direct = false;
+            return ReleaseStep::Send;
+        }
         self.refused = Some(refusal.clone().words());
         match refusal {
             Refusal::Transient(_) if !refusal.lasts() => {}
@@ -227,6 +211,7 @@ impl Releasing {
         }
         self.again_at = Some(now.after(SEND_AGAIN.pause(self.refusals)));
         self.refusals = self.refusals.saturating_add(1);
+        ReleaseStep::Wait
     }
 
     pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> ReleaseStep {

@@ -12,6 +12,7 @@
 //! lock, the last one has it now, and to the server it is the holder from then on. Until that is
 //! answered, the server may have the lock under the token of each that was named.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ enum Next {
     /// wait, too.
     Asked,
     /// The fencing tokens that are left to a cohort.
-    Fences { next: u64, last: u64 },
+    Fences(RangeInclusive<u64>),
     /// `secrets`: those of the tokens of the followers, of which the ones from `left` on are left.
     /// So many were `served`: they have had the lock, or have left when it was their turn.
     Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
@@ -84,12 +85,8 @@ impl Successors {
 
     /// The reply to a request for `count` fencing tokens.
     pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
-        self.next = match reply {
-            Reply::Reserved { last } => {
-                Next::Fences { next: last.saturating_sub(u64::from(count)).saturating_add(1), last: *last }
-            }
-            _ => Next::Fences { next: 1, last: 0 },
-        };
+        let last = if let Reply::Reserved { last } = *reply { last } else { 0 };
+        self.next = Next::Fences(last.saturating_sub(count.into()).saturating_add(1)..=last);
     }
 
     /// Whether it is the turn of the first waiter of this process.
@@ -100,10 +97,7 @@ impl Successors {
             Next::Asked if is_idle => Turn::Later,
             // The server may grant the lock to a waiter that has asked it. And no other holder gets
             // this fencing token.
-            Next::Fences { next, last } if is_idle && *next <= *last => {
-                *next += 1;
-                Turn::Now { fence: *next - 1 }
-            }
+            Next::Fences(fences) if is_idle => fences.next().map_or(Turn::Over, |fence| Turn::Now { fence }),
             // An answer to one that asks may be from before its turn.
             Next::Followers { until, secrets, left, served }
                 if now < *until && waiter.sleeps_in_queue() && waiter.ask().min_hold.is_none() =>

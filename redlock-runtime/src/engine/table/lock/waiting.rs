@@ -8,7 +8,7 @@ use super::releasing::Releasing;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, Place, PushKind, QUEUE_TTL, Refusal, Reply, Request, ServerTime,
+    Action, Mode, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
 };
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
@@ -240,26 +240,23 @@ impl Waiting {
         self.split_votes = 0;
     }
 
-    /// The reply to a request for a key behind another one. True when the caller asks for it again
-    /// later: it is skipped, unless its reply counts or it is asked for again.
-    pub(super) fn skip_by(&mut self, now: Moment, sent: Moment, reply: &Reply) -> bool {
+    /// The reply to a request for a key behind another one. True when it does not count, so that
+    /// the key is skipped: the caller asks for it again later.
+    pub(super) fn skip_by(&mut self, now: Moment, sent: Moment, verdict: &Result<Verdict, Refusal>) -> bool {
         let in_time = self.ask.capped(sent, safe_until(sent, self.ask.ttl)) > now;
-        match reply {
-            // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
-            Reply::Skipped => self.undo_request(),
-            // The whole call is repeated.
-            Reply::Refused(Refusal::NoScript) => return false,
+        match verdict {
+            // It was not tried, or the whole call is repeated.
+            Ok(Verdict::Skipped) | Err(Refusal::NoScript) => false,
             // The first key may be asked for again.
-            Reply::Refused(_) => {}
+            Err(_) => true,
             // The reply took longer than the leases: the first key is asked for again.
-            _ if !in_time => {}
+            Ok(_) if !in_time => true,
             // All keys before it are held.
-            _ => {
+            Ok(_) => {
                 self.ask.after = None;
-                return false;
+                false
             }
         }
-        true
     }
 
     pub(super) fn take_deferred_push(&mut self) -> Option<Box<PushKind>> {

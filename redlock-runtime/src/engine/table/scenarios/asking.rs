@@ -6,7 +6,7 @@ use super::*;
 fn a_caller_that_has_gone_keeps_nothing_for_a_min_hold() {
     let mut scenario = Scenario::connected();
     drop(scenario.acquires_for(1, None, Some(SECOND)));
-    scenario.answers(JOIN, Reply::Granted { fence: 7 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     scenario.answers(Action::Release, Reply::Done);
 }
 
@@ -15,7 +15,7 @@ fn a_reply_that_took_longer_than_the_lease_is_not_a_lock() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.acquires(1, None);
     scenario.passes(TTL);
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     assert!(held(&mut outcome).is_none());
     let Some((_, _, release)) = scenario.next() else { unreachable!("it is released") };
     assert_eq!(release.action, Action::Release);
@@ -29,7 +29,7 @@ fn a_caller_that_leaves_before_the_reply_releases_the_lock() {
     let mut scenario = Scenario::connected();
     drop(scenario.acquires(1, None));
     scenario.abandons(1);
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     scenario.answers(Action::Release, Reply::Done);
     scenario.is_quiet();
     assert!(scenario.table.is_idle());
@@ -39,7 +39,7 @@ fn a_caller_that_leaves_before_the_reply_releases_the_lock() {
 fn one_try_is_one_request() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
-    let busy = Reply::Busy { holder: Holder::default(), place: None };
+    let busy = Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None });
     scenario.answers(Action::Acquire(Mode::OneTry), busy);
     assert!(
         matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(error)) if matches!(*error, LockError::Busy { .. }))
@@ -122,7 +122,7 @@ fn waiters_behind_the_first_ask_when_the_server_hands_over() {
     let mut scenario = Scenario::with(NEITHER);
     let _first = scenario.acquires(1, None);
     let _second = scenario.acquires(2, None);
-    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     scenario.is_quiet();
     scenario.table.can(scenario.now, HANDS_OVER);
     scenario.send();

@@ -146,7 +146,7 @@ fn waiters_behind_a_refused_one_ask_when_it_has_the_lock() {
     }
     scenario.passes(2 * SECOND);
     scenario.tick();
-    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     scenario.send();
     assert_eq!(scenario.unanswered(), [(2, JOIN_AGAIN), (3, JOIN_AGAIN)]);
 }

@@ -9,7 +9,7 @@ fn with_waiters(of: Id) -> (Scenario, Vec<Outcome>) {
     let mut scenario = Scenario::connected();
     scenario.table.cx.settings.cohort = 3;
     let mut outcomes: Vec<_> = (0..=of).map(|id| scenario.acquires(id, None)).collect();
-    scenario.answers(JOIN, Reply::Granted { fence: 7 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcomes.remove(0)).is_some());
     (scenario, outcomes)
 }
@@ -26,7 +26,7 @@ fn a_lock_is_handed_over_locally_once_for_each_reserved_fencing_token() {
     }
     scenario.drops_guard(3);
     scenario.answers(Action::Release, Reply::Done);
-    scenario.answers(JOIN, Reply::Granted { fence: 43 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 43 }));
     assert_eq!(held(&mut outcomes.remove(0)).map(|lease| lease.fence()), Some(43));
 }
 
@@ -46,7 +46,7 @@ fn without_reserved_fencing_tokens_the_lock_is_released() {
     scenario.drops_guard(0);
     scenario.answers(RESERVE, Reply::NotHeld);
     scenario.answers(Action::Release, Reply::NotHeld);
-    scenario.answers(JOIN, Reply::Granted { fence: 9 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 9 }));
     assert_eq!(held(&mut outcomes[0]).map(|lease| lease.fence()), Some(9));
 }
 
@@ -58,7 +58,7 @@ fn a_reservation_without_a_reply_delays_the_release_only_briefly() {
     scenario.passes(SECOND / 5);
     scenario.tick();
     scenario.answers(Action::Release, Reply::Done);
-    scenario.answers(JOIN, Reply::Granted { fence: 9 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 9 }));
     assert_eq!(held(&mut outcomes[0]).map(|lease| lease.fence()), Some(9));
 }
 
@@ -85,7 +85,7 @@ fn without_a_connection_there_is_no_local_hand_over() {
     scenario.connects();
     scenario.send();
     scenario.answers(Action::Release, Reply::Done);
-    scenario.answers(JOIN, Reply::Granted { fence: 43 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 43 }));
     assert!(held(&mut outcomes[0]).is_some());
 }
 
@@ -108,7 +108,7 @@ fn a_waiter_that_has_gone_does_not_delay_the_release() {
     // Released without its `min_hold`.
     scenario.answers(Action::Release, Reply::Done);
     let mut next = scenario.acquires(2, None);
-    scenario.answers(JOIN, Reply::Granted { fence: 43 });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 43 }));
     assert!(held(&mut next).is_some());
 }
 
@@ -210,7 +210,7 @@ fn a_holder_that_another_attempt_has_replaced_passes_nothing_on() {
     assert_eq!(reserve, Some(RESERVE));
     // The lock was taken away, and a call with one try has got it before the holder hears of that.
     let mut other = scenario.acquires(9, Some(Duration::ZERO));
-    scenario.answers(Action::Acquire(Mode::OneTry), Reply::Granted { fence: 8 });
+    scenario.answers(Action::Acquire(Mode::OneTry), Reply::Acquire(Verdict::Granted { fence: 8 }));
     assert!(held(&mut other).is_some());
     scenario.drops_guard(0);
     scenario.drops_guard(9);

@@ -23,7 +23,7 @@ fn sends(scenario: &Scenario, expected: &[(Id, Action, bool)]) {
     assert!(scenario.sent.iter().all(|(_, _, request)| !request.fenced));
 }
 
-const GRANTED: Reply = Reply::Granted { fence: 0 };
+const GRANTED: Reply = Reply::Acquire(Verdict::Granted { fence: 0 });
 
 #[test]
 fn a_free_lock_is_taken_and_released_without_its_queue() {

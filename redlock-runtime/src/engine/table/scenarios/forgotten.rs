@@ -33,7 +33,7 @@ fn a_grant_that_overtakes_the_reply_and_is_over_is_asked_about() {
     scenario.passes(CLAIM);
     scenario.answers(JOIN, place);
     assert!(held(&mut outcome).is_none());
-    scenario.answers(AGAIN, Reply::Granted { fence: 8 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 8 }));
     assert!(held(&mut outcome).is_some());
 }
 
@@ -103,7 +103,7 @@ fn a_push_behind_the_reply_of_the_same_grant_changes_nothing() {
     let mut outcome = queued(1, &mut scenario);
     scenario.passes(2 * SECOND);
     scenario.tick();
-    scenario.answers(AGAIN, Reply::Granted { fence: 7 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     let lease = held(&mut outcome);
     let at = scenario.server_time();
     scenario.grants(1, at);
@@ -119,9 +119,11 @@ fn when_a_waiter_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
     scenario.tells(1, PushKind::PlaceLost);
-    let busy = || Reply::Busy {
-        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
-        place: Some(Place { in_front: 0, at: ServerTime(SERVER_START) }),
+    let busy = || {
+        Reply::Acquire(Verdict::Busy {
+            holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
+            place: Some(Place { in_front: 0, at: ServerTime(SERVER_START) }),
+        })
     };
     scenario.answers(AGAIN, busy());
     assert_eq!(scenario.unanswered(), [(2, REJOIN), (3, REJOIN), (4, REJOIN)]);
@@ -138,7 +140,7 @@ fn when_a_waiter_without_a_place_gets_the_lock_all_others_ask() {
     let mut outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut scenario)).collect();
     scenario.passes(2 * SECOND);
     scenario.tick();
-    scenario.answers(AGAIN, Reply::Granted { fence: 7 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcomes[0]).is_some());
     scenario.tells(1, PushKind::PlaceLost);
     assert_eq!(scenario.unanswered(), [(2, REJOIN), (3, REJOIN)]);
@@ -182,7 +184,7 @@ fn an_unfinished_call_is_repeated_at_once() {
     let unfinished = || Reply::Refused(Refusal::Unfinished);
     let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
     scenario.answers(Action::Acquire(Mode::OneTry), unfinished());
-    scenario.answers(Action::Acquire(Mode::OneTry), Reply::Granted { fence: 7 });
+    scenario.answers(Action::Acquire(Mode::OneTry), Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcome).is_some());
     scenario.drops_guard(1);
     scenario.answers(Action::Release, unfinished());
@@ -202,7 +204,7 @@ fn a_permanent_refusal_ends_only_a_bounded_wait() {
     );
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     assert!(held(&mut outcomes[1]).is_some());
 }
 

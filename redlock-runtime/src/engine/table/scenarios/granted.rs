@@ -51,7 +51,7 @@ fn a_server_whose_clock_was_set_back_is_not_believed() {
     scenario.passes(SECOND / 10);
     scenario.grants(1, ServerTime(SERVER_START - 1));
     assert!(held(&mut outcome).is_none());
-    scenario.answers(AGAIN, Reply::Claimed { fence: 8 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 8 }));
     assert!(held(&mut outcome).is_some_and(|lease| lease.remaining(scenario.now) <= Some(CLAIM)));
 }
 
@@ -97,7 +97,7 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     // Its clock is not that of the server that gave the place.
     scenario.grants(1, scenario.server_time());
     assert!(held(&mut outcome).is_none());
-    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    scenario.answers(REJOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcome).is_some());
 }
 
@@ -112,7 +112,7 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
     scenario.send();
     scenario.grants(1, scenario.server_time());
     assert!(held(&mut outcome).is_none());
-    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    scenario.answers(REJOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcome).is_some());
 }
 
@@ -126,7 +126,7 @@ fn a_grant_that_is_told_after_its_lock_was_released_is_not_released_once_more() 
     scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
-    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    scenario.answers(REJOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcome).is_some());
     scenario.drops_guard(1);
     scenario.grants(1, at);
@@ -151,9 +151,10 @@ fn a_push_about_another_lock_is_dropped() {
 /// The table does not know which node of a Cluster answered, nor the abilities of each.
 #[test]
 fn the_reply_says_how_long_the_lock_lasts() {
-    for (hands_over, reply, lasts) in
-        [(false, Reply::Claimed { fence: 1 }, CLAIM), (true, Reply::Granted { fence: 1 }, TTL)]
-    {
+    for (hands_over, reply, lasts) in [
+        (false, Reply::Acquire(Verdict::Claimed { fence: 1 }), CLAIM),
+        (true, Reply::Acquire(Verdict::Granted { fence: 1 }), TTL),
+    ] {
         let mut scenario = Scenario::with(Abilities { hands_over, tracks_changes: false, votes: false });
         let mut outcome = queued(1, &mut scenario);
         scenario.passes(2 * SECOND);

@@ -88,7 +88,9 @@ fn an_answer_that_is_late_already_is_not_awaited() {
 
 #[test]
 fn a_wait_shorter_than_an_answer_takes_is_one_try() {
-    for (reply, takes) in [(Reply::Granted { fence: 7 }, true), (Scenario::connected().busy(0), false)] {
+    for (reply, takes) in
+        [(Reply::Acquire(Verdict::Granted { fence: 7 }), true), (Scenario::connected().busy(0), false)]
+    {
         let mut scenario = Scenario::connected();
         let (mut ask, mut outcome) = scenario.ask(Some(SECOND), None);
         ask.gives_up_at = Some(scenario.now.after(SECOND / 1_000));
@@ -109,7 +111,7 @@ fn a_lock_that_is_free_at_the_limit_is_taken() {
     scenario.answers(JOIN, busy);
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.answers(AGAIN, Reply::Claimed { fence: 7 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 7 }));
     assert!(held(&mut only).is_some());
 }
 
@@ -150,7 +152,7 @@ fn a_holder_in_this_process_needs_no_answer() {
     let mut scenario = Scenario::connected();
     let _lease = scenario.holds(1);
     let mut second = scenario.acquires(2, Some(SECOND));
-    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     scenario.passes(SECOND);
     scenario.table.tick(scenario.now);
     assert!(is_timed_out(&mut second));
@@ -187,7 +189,7 @@ fn granted_late(scenario: &mut Scenario, times: u32) {
         let expected = if nth == 0 { JOIN } else { JOIN_AGAIN };
         let Some((id, sent, request)) = scenario.next() else { unreachable!("it asks") };
         assert_eq!(request.action, expected);
-        scenario.table.reply(scenario.now, id, sent, &request, Reply::Granted { fence: 1 });
+        scenario.table.reply(scenario.now, id, sent, &request, Reply::Acquire(Verdict::Granted { fence: 1 }));
         scenario.send();
         scenario.answers(Action::Release, Reply::NotHeld);
     }
@@ -216,6 +218,6 @@ fn a_wait_without_a_limit_outlives_such_a_ttl_and_asks_less_often() {
     scenario.is_quiet();
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     assert!(held(&mut outcome).is_some());
 }

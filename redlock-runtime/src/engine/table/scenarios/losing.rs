@@ -15,7 +15,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
     scenario.send();
     scenario.answers(RENEW, Reply::NotHeld);
     assert!(lease.remaining(scenario.now).is_none(), "it was gone: lost");
-    scenario.answers(REJOIN, Reply::Granted { fence: 2 });
+    scenario.answers(REJOIN, Reply::Acquire(Verdict::Granted { fence: 2 }));
     assert!(held(&mut waiter).is_some());
 }
 

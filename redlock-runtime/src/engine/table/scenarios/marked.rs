@@ -5,7 +5,7 @@ use super::*;
 /// The lock lasts for so long, as the server said.
 fn busy_for(lasts: Duration, scenario: &Scenario) -> Reply {
     let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(lasts), ..Holder::default() };
-    Reply::Busy { holder, place: Some(Place { in_front: 0, at: scenario.server_time() }) }
+    Reply::Acquire(Verdict::Busy { holder, place: Some(Place { in_front: 0, at: scenario.server_time() }) })
 }
 
 #[track_caller]
@@ -59,7 +59,13 @@ fn a_lock_that_is_lost_while_its_waiters_request_is_unanswered_is_released() {
         assert!(held(&mut outcome).is_some());
         let Some((id, sent, again)) = scenario.next() else { unreachable!("it asked again") };
         if is_answered {
-            scenario.table.reply(scenario.now, id, sent, &again, Reply::Claimed { fence: 8 });
+            scenario.table.reply(
+                scenario.now,
+                id,
+                sent,
+                &again,
+                Reply::Acquire(Verdict::Claimed { fence: 8 }),
+            );
         }
         scenario.table.at_attempt(scenario.now, 1, |lock, cx| lock.watch(cx, 1));
         scenario.send();
@@ -90,7 +96,7 @@ fn those_behind_the_head_ask_after_it_and_within_the_grace() {
     let holder =
         Holder { owner: Some(Owner::read("host:1")), expires_in: Some(SECOND / 10), ..Holder::default() };
     let place = Some(Place { in_front: 1, at: scenario.server_time() });
-    scenario.answers(JOIN, Reply::Busy { holder, place });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder, place }));
     scenario.passes(SECOND / 10 + SECOND / 25);
     scenario.tick();
     scenario.is_quiet();

@@ -27,7 +27,7 @@ use super::LockTable;
 use crate::engine::command::{self, AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
-    ServerTime,
+    ServerTime, Verdict,
 };
 use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};
@@ -152,7 +152,7 @@ impl Scenario {
     fn busy(&self, in_front: u32) -> Reply {
         let holder =
             Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
-        Reply::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) }
+        Reply::Acquire(Verdict::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) })
     }
 
     fn server_time(&self) -> ServerTime {
@@ -185,7 +185,7 @@ impl Scenario {
     #[track_caller]
     fn holds(&mut self, id: Id) -> Arc<Lease> {
         let mut outcome = self.acquires(id, None);
-        self.answers(JOIN, Reply::Granted { fence: 1 });
+        self.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
         let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
         lease
     }

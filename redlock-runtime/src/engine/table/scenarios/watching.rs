@@ -6,9 +6,11 @@ use super::*;
 fn without_hand_off_a_change_wakes_the_first_waiter() {
     let mut scenario = Scenario::with(TRACKS);
     let outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
-    let busy = || Reply::Busy {
-        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
-        place: None,
+    let busy = || {
+        Reply::Acquire(Verdict::Busy {
+            holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
+            place: None,
+        })
     };
     scenario.answers(JOIN, busy());
     scenario.answers(Action::WatchHolder, Reply::NotHeld);
@@ -21,16 +23,18 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
     scenario.answers(JOIN_AGAIN, busy());
     // The lock became free before the watch began.
     scenario.answers(Action::WatchHolder, Reply::Free);
-    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     drop(outcomes);
 }
 
 #[test]
 fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
-    let foreign = |in_front| Reply::Busy {
-        holder: Holder::default(),
-        place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
+    let foreign = |in_front| {
+        Reply::Acquire(Verdict::Busy {
+            holder: Holder::default(),
+            place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
+        })
     };
     let outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, foreign(1));
@@ -40,7 +44,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     scenario.answers(AGAIN, foreign(0));
     scenario.answers(Action::WatchHolder, Reply::NotHeld);
     scenario.changes();
-    scenario.answers(AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     drop(outcome);
 }
 
@@ -48,9 +52,11 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
 #[test]
 fn behind_a_holder_of_another_kind_whoever_has_waited_for_longer_watches() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
-    let foreign = || Reply::Busy {
-        holder: Holder::default(),
-        place: Some(Place { in_front: 99, at: ServerTime(SERVER_START) }),
+    let foreign = || {
+        Reply::Acquire(Verdict::Busy {
+            holder: Holder::default(),
+            place: Some(Place { in_front: 99, at: ServerTime(SERVER_START) }),
+        })
     };
     let outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, foreign());
@@ -63,7 +69,7 @@ fn behind_a_holder_of_another_kind_whoever_has_waited_for_longer_watches() {
     scenario.tick();
     scenario.is_quiet();
     scenario.changes();
-    scenario.answers(AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     drop(outcome);
 }
 
@@ -86,7 +92,7 @@ fn a_waiter_far_behind_that_would_not_hear_of_a_change_asks_more_often() {
 fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let mut scenario = Scenario::with(TRACKS);
     let outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     scenario.answers(Action::WatchHolder, Reply::Refused(Refusal::Permanent("NOPERM".into())));
     scenario.is_quiet();
     scenario.passes(SECOND / 10);
@@ -101,12 +107,12 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
     let mut outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     let watch = scenario.next();
     scenario.changes();
     scenario.passes(SECOND / 10);
     scenario.tick();
-    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     let lease = held(&mut outcome);
     let Some((id, sent, request)) = watch else { unreachable!("a waiter watches") };
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);
@@ -125,7 +131,7 @@ fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
     let mut outcome = scenario.acquires(1, None);
     let foreign = Holder::default();
     let place = Some(Place { in_front: 0, at: scenario.server_time() });
-    scenario.answers(JOIN, Reply::Busy { holder: foreign, place });
+    scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: foreign, place }));
     scenario.grants(1, scenario.server_time());
     let lease = held(&mut outcome);
     for reply in [Reply::NotHeld, Reply::Free] {

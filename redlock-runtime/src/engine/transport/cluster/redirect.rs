@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use super::member::Route;
 use super::slot_queue::Deferred;
 use super::{Cluster, REDIRECTS};
-use crate::engine::protocol::{Action, Id, Redirect, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Id, Redirect, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::connection::INBOX_MOVED;
 use crate::engine::transport::link::TransportEvent;
 use crate::ground::clock::Moment;
@@ -148,9 +148,9 @@ impl Cluster {
                 Reply::Refused(Refusal::OutcomeUnknown(reason))
             }
             // It may have been done over the connection that broke.
-            Reply::Skipped if in_flight.unanswered => Reply::Refused(Refusal::OutcomeUnknown(
-                "the connection to a node of the Cluster broke".into(),
-            )),
+            Reply::Acquire(Verdict::Skipped) if in_flight.unanswered => Reply::Refused(
+                Refusal::OutcomeUnknown("the connection to a node of the Cluster broke".into()),
+            ),
             // It was done over the connection that broke.
             Reply::NotHeld
                 if in_flight.unanswered

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Inbox, Lock, MemoryNode, Replies};
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Disconnected, Id, Inspection, Mode, Refusal, Reply, Request,
+    Action, ConnectionEvent, Disconnected, Id, Inspection, Mode, Refusal, Reply, Request, Verdict,
 };
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
@@ -168,18 +168,12 @@ impl MemoryNode {
     }
 
     pub(crate) fn inspect(&self, name: &Arc<str>) -> Option<Inspection> {
-        match self.ask(Action::Inspect, name, &Token::empty(), Duration::ZERO) {
-            Reply::Found(found) => found,
-            _ => None,
-        }
+        self.ask(Action::Inspect, name, &Token::empty(), Duration::ZERO).found().ok().flatten()
     }
 
     /// As an operator of another process does it.
     pub(crate) fn force_release(&self, name: &Arc<str>) -> Option<Inspection> {
-        match self.ask(Action::ForceRelease, name, &Token::empty(), Duration::ZERO) {
-            Reply::Found(found) => found,
-            _ => None,
-        }
+        self.ask(Action::ForceRelease, name, &Token::empty(), Duration::ZERO).found().ok().flatten()
     }
 
     /// Takes the lock for another process, which renews it, or keeps it for this long.
@@ -194,7 +188,7 @@ impl MemoryNode {
             .token(ELSEWHERE, &Origin::Label(function.into()))
             .map_err(|error| LockError::unavailable(key, token::no_random(error)))?;
         match self.ask(Action::Acquire(Mode::OneTry), name, &token, lasts.unwrap_or(TTL)) {
-            Reply::Busy { holder, .. } => {
+            Reply::Acquire(Verdict::Busy { holder, .. }) => {
                 return Err(LockError::Busy { key: Arc::clone(key), holder: holder.into() });
             }
             _ if lasts.is_none() => {

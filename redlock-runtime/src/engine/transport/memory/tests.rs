@@ -45,9 +45,9 @@ fn a_stuck_process_costs_one_claim() {
         node.execute(&request(Action::Release, "holder"), &inbox, start);
         let newcomer = request(ONE_TRY, "newcomer");
         let early = node.execute(&newcomer, &inbox, start.after(CLAIM / 2));
-        assert!(matches!(early, Reply::Busy { .. }));
+        assert!(matches!(early, Reply::Acquire(Verdict::Busy { .. })));
         let late = node.execute(&newcomer, &inbox, start.after(CLAIM));
-        assert_eq!(matches!(late, Reply::Granted { .. }), others.is_empty());
+        assert_eq!(matches!(late, Reply::Acquire(Verdict::Granted { .. })), others.is_empty());
         let kinds = |pushes: &mut tokio::sync::mpsc::UnboundedReceiver<_>| {
             std::iter::from_fn(|| pushes.try_recv().ok())
                 .filter_map(|event| match event {
@@ -78,7 +78,7 @@ fn requests_that_follow_each_other_are_one_call() {
     const FIRST: Action = Action::Acquire(JOIN);
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };
     let next = |after| Action::AcquireNext { mode: JOIN, after };
-    let held = || Reply::Granted { fence: 7 };
+    let held = || Reply::Acquire(Verdict::Granted { fence: 7 });
     let request = |action| Request::new(action, "k".into(), Token::empty(), TTL);
     let batch = [
         (1, request(FIRST)),
@@ -99,5 +99,13 @@ fn requests_that_follow_each_other_are_one_call() {
         held()
     });
     assert_eq!(done, [FIRST, next(1), next(2), FIRST, RENEW]);
-    assert_eq!(replies[4..], [Reply::Skipped, Reply::Skipped, held(), Reply::Skipped]);
+    assert_eq!(
+        replies[4..],
+        [
+            Reply::Acquire(Verdict::Skipped),
+            Reply::Acquire(Verdict::Skipped),
+            held(),
+            Reply::Acquire(Verdict::Skipped)
+        ]
+    );
 }

@@ -31,7 +31,7 @@ use foldhash::HashMapExt;
 
 use super::link::{Link, TransportEvent};
 use super::listing;
-use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Id, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::settings::EngineSettings;
 use crate::engine::timers::Timers;
@@ -316,7 +316,7 @@ impl Quorum {
         let has_failed = match call.action {
             Action::Vote { .. } | Action::RaiseFence { .. } => {
                 self.voting.remove(&call.id);
-                !matches!(reply, Reply::Granted { .. })
+                !matches!(reply, Reply::Acquire(Verdict::Granted { .. }))
             }
             Action::Repair { .. } => reply == Reply::NotHeld,
             _ => false,

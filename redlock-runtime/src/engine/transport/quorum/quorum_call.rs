@@ -167,6 +167,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::protocol::Verdict;
     use crate::ground::error::Holder;
     use crate::ground::owner::Owner;
     use crate::ground::token::Token;
@@ -198,7 +199,7 @@ mod tests {
     #[expect(clippy::unnecessary_wraps, reason = "tests mix it with `None`")]
     fn busy(name: &str) -> Option<Reply> {
         let holder = Holder { owner: Some(Owner::read(name)), expires_in: None, ..Holder::default() };
-        Some(Reply::Busy { holder, place: None })
+        Some(Reply::Acquire(Verdict::Busy { holder, place: None }))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "tests mix it with `None`")]
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(outcome(VOTE, [voted(FENCE), voted(FENCE), None, None, None]), None);
         assert_eq!(
             outcome(VOTE, [voted(FENCE), None, voted(FENCE), None, voted(FENCE)]),
-            Some(Outcome::Reply(Reply::Granted { fence: FENCE }))
+            Some(Outcome::Reply(Reply::Acquire(Verdict::Granted { fence: FENCE })))
         );
     }
 
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(outcome(VOTE, [busy("a"), busy("a"), None, voted(FENCE), None]), None);
         let decided = outcome(VOTE, [busy("a"), busy("b"), busy("b"), voted(FENCE), None]);
         assert!(
-            matches!(&decided, Some(Outcome::Reply(Reply::Busy { holder, .. })) if holder.name() == Some("b")),
+            matches!(&decided, Some(Outcome::Reply(Reply::Acquire(Verdict::Busy { holder, .. }))) if holder.name() == Some("b")),
             "{decided:?}"
         );
     }
@@ -250,7 +251,7 @@ mod tests {
         );
         // The two awaited nodes could make a quorum with the busy one, but none for the caller.
         let decided = outcome(VOTE, [busy("a"), down(), down(), None, None]);
-        assert!(matches!(decided, Some(Outcome::Reply(Reply::Busy { .. }))), "{decided:?}");
+        assert!(matches!(decided, Some(Outcome::Reply(Reply::Acquire(Verdict::Busy { .. })))), "{decided:?}");
     }
 
     #[test]
@@ -333,6 +334,9 @@ mod tests {
         assert_eq!(call.outcome(3, false), None);
         call.answer(2, Reply::Done);
         call.answer(4, Reply::Done);
-        assert_eq!(call.outcome(3, false), Some(Outcome::Reply(Reply::Granted { fence: FENCE + 4 })));
+        assert_eq!(
+            call.outcome(3, false),
+            Some(Outcome::Reply(Reply::Acquire(Verdict::Granted { fence: FENCE + 4 })))
+        );
     }
 }

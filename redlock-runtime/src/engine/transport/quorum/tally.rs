@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::engine::protocol::{Inspection, Refusal, Reply};
+use crate::engine::protocol::{Inspection, Refusal, Reply, Verdict};
 use crate::ground::error::Holder;
 
 /// What is known of one node's answer.
@@ -65,7 +65,7 @@ impl Tally<'_> {
         let votes = self.count(|reply| matches!(reply, Reply::Voted { .. }));
         // Where the clock was below the fencing token asked for, the vote has raised it.
         if self.count(|reply| *reply == Reply::Voted { clock: fence }) >= self.needed {
-            return Some(Outcome::Reply(Reply::Granted { fence }));
+            return Some(Outcome::Reply(Reply::Acquire(Verdict::Granted { fence })));
         }
         if votes >= self.needed {
             return Some(Outcome::RaiseFence { fence: highest.max(fence).saturating_add(1) });
@@ -74,7 +74,7 @@ impl Tally<'_> {
             return None;
         }
         let busy = self.said().filter_map(|reply| match reply {
-            Reply::Busy { holder, .. } => Some(holder),
+            Reply::Acquire(Verdict::Busy { holder, .. }) => Some(holder),
             _ => None,
         });
         let holders: Vec<&Holder> = busy.collect();
@@ -83,13 +83,13 @@ impl Tally<'_> {
             return Some(self.refused());
         }
         let holder = most_frequent(&holders).cloned().unwrap_or_default();
-        Some(Outcome::Reply(Reply::Busy { holder, place: None }))
+        Some(Outcome::Reply(Reply::Acquire(Verdict::Busy { holder, place: None })))
     }
 
     pub(super) fn raise_fence(&self, fence: u64) -> Option<Outcome> {
         let raised = self.count(|reply| *reply == Reply::Done);
         if raised >= self.needed {
-            return Some(Outcome::Reply(Reply::Granted { fence }));
+            return Some(Outcome::Reply(Reply::Acquire(Verdict::Granted { fence })));
         }
         (raised + self.awaited < self.needed).then(|| self.refused())
     }
@@ -246,7 +246,7 @@ impl Tally<'_> {
 fn words(reply: &Reply) -> &'static str {
     match reply {
         Reply::Voted { .. } => "it gave its vote",
-        Reply::Busy { .. } => "another caller has the lock",
+        Reply::Acquire(Verdict::Busy { .. }) => "another caller has the lock",
         Reply::Done => "done",
         Reply::NotHeld => "it does not have the lock of this caller",
         Reply::Free => "the lock is free",
