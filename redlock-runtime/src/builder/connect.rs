@@ -2,9 +2,9 @@
 
 use super::LockManagerBuilder;
 use crate::block_on::block_on;
+use crate::engine::EngineSettings;
 use crate::engine::handle::Engine;
 use crate::engine::redis::node::NodeSettings;
-use crate::engine::settings::EngineSettings;
 use crate::engine::transport::url::{parse, without_credentials};
 use crate::ground::error::LockError;
 use crate::ground::telemetry;

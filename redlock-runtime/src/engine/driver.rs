@@ -16,11 +16,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender,
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use super::EngineSettings;
 use super::command::Command;
 use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::node::RedisNode;
 use super::redis::wait_replicas::Confirmer;
-use super::settings::{EngineSettings, TableSettings};
 use super::table::LockTable;
 use super::table::closing::Closing;
 use super::transport::link::{ELSEWHERE, TransportEvent};
@@ -110,7 +110,6 @@ impl Driver {
         commands: WeakUnboundedSender<Command>,
         clock: Clock,
     ) -> Self {
-        let EngineSettings { io_timeout, cohort, warn_after, .. } = settings;
         let confirming = match (deployment.one_server(), settings.replicas) {
             (Some(node), wanted @ 1..) => {
                 Some(Confirming { node: node.clone(), wanted, commands, task: None })
@@ -118,9 +117,9 @@ impl Driver {
             _ => None,
         };
         let replicas = confirming.as_ref().map_or(0, |confirming| confirming.wanted);
-        let table = LockTable::new(TableSettings { io_timeout, replicas, cohort, warn_after });
+        let table = LockTable::new(EngineSettings { replicas, ..settings });
         let transport = Transport::new(deployment, settings, clock.now());
-        Self { clock, ..Self::over(transport, table, inbox, confirming, io_timeout) }
+        Self { clock, ..Self::over(transport, table, inbox, confirming, settings.io_timeout) }
     }
 
     fn over(

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::EngineSettings;
 use super::command::Command;
 use super::driver::Driver;
 use super::home::{Blocked, Home, run_on_own_thread};
 use super::multi_key::MultiKey;
 use super::protocol::Id;
-use super::settings::EngineSettings;
 use super::tested::Tested;
 use super::transport::Deployment;
 use crate::ground::clock::{Clock, Moment};

@@ -51,18 +51,17 @@
 //! | Question | File |
 //! | --- | --- |
 //! | Where does the loop run? | `home.rs`, `home/guardian.rs`, `home/own_runtime.rs` |
-//! | Which states has an attempt? | `table/mod.rs`, `table/waiting.rs`, `table/held.rs`, `table/releasing.rs` |
-//! | Which waiter asks, and when? | `table/asking.rs`, `table/local_queue.rs` |
-//! | What does a reply or a push change? | `table/on_reply.rs`, `table/on_push.rs`, `table/holding.rs` |
-//! | What happens when the connection breaks? | `table/connection.rs`, `transport/link.rs` |
-//! | Which waits are reported? | `table/long_wait.rs`, `table/reports.rs` |
-//! | Several keys in one call | `multi_key.rs`, `table/multi_key.rs` |
-//! | Hand-overs within a process | `table/cohort.rs` |
+//! | Which states has an attempt? | `table/lock/mod.rs`, and its `waiting.rs`, `held.rs`, `releasing.rs` |
+//! | Which waiter asks, and when? | `table/lock/asking.rs`, `table/lock/queue.rs` |
+//! | What does a reply or a push change? | `table/lock/on_reply.rs`, `table/lock/on_event.rs`, `table/lock/holding.rs` |
+//! | What happens when the connection breaks? | `table/mod.rs`, `transport/link.rs` |
+//! | Which waits are reported? | `table/lock/long_wait.rs` |
+//! | Several keys in one call | `multi_key.rs` |
+//! | Hand-overs within a process | `table/lock/hand_over.rs`, `table/lock/successors.rs` |
 //! | Votes | `transport/quorum/` |
 //! | Slots and redirects | `slots.rs`, `transport/cluster/` |
 //! | The bytes on the wire | `redis/connection.rs`, `redis/decode.rs`, `redis/scripts/` |
 
-mod backoff;
 pub(crate) mod command;
 mod driver;
 mod fifo;
@@ -73,7 +72,6 @@ pub(crate) mod multi_key;
 mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod redis;
-pub(crate) mod settings;
 mod slots;
 mod table;
 #[cfg_attr(not(feature = "testing"), path = "not_tested.rs")]
@@ -81,3 +79,41 @@ pub(crate) mod tested;
 mod timers;
 pub(crate) mod transport;
 mod wakers;
+
+use std::time::Duration;
+
+/// The settings of an engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineSettings {
+    /// The time limit of a reply.
+    pub(crate) io_timeout: Duration,
+    /// The replicas that must have a lock before its caller gets it.
+    pub(crate) replicas: u32,
+    /// The time limit of one node's reply in a quorum.
+    pub(crate) node_timeout: Duration,
+    /// The longest ttl that clients use with the nodes of a quorum.
+    pub(crate) max_ttl: Duration,
+    /// The local hand-overs before other processes have their turn; zero when each waiter queues on
+    /// the server.
+    pub(crate) cohort: u32,
+    /// A wait that is longer is reported; `None` when none is.
+    pub(crate) warn_after: Option<Duration>,
+    /// The loop has a thread of its own; `Some(false)` says that the runtimes of its callers have
+    /// I/O and timers.
+    pub(crate) own_thread: Option<bool>,
+}
+
+#[cfg(test)]
+impl EngineSettings {
+    pub(crate) fn for_a_test() -> Self {
+        Self {
+            io_timeout: Duration::from_secs(1),
+            replicas: 0,
+            node_timeout: Duration::from_millis(100),
+            max_ttl: Duration::ZERO,
+            cohort: 0,
+            warn_after: None,
+            own_thread: None,
+        }
+    }
+}

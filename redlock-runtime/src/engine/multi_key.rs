@@ -1,7 +1,13 @@
 //! A call for several keys: the server takes them in their order in one script, up to the first
 //! that it cannot have.
+//!
+//! Each key is an attempt of its own, with its token and its caller, and gets its own reply. Keys
+//! after the first busy one are skipped: the caller asks for them again when it holds that one. No
+//! caller may hold a later key while it waits for an earlier one. So when a call fails or its reply
+//! is lost or late, only its first key is asked for again alone. The other keys go behind it in the
+//! same batch again, or are skipped, and released if the server may have taken them.
 
-use super::protocol::{Action, Id, Refusal, Reply, Request};
+use super::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 use super::slots::Slot;
 
 /// Keys in one call at most: other clients wait for the server meanwhile.
@@ -28,8 +34,14 @@ impl MultiKey {
     }
 }
 
+/// The action for a key behind `after`, whose request must be the last one in the outbox.
+pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
+    let next = Action::AcquireNext { mode, after };
+    last.is_some_and(|before| is_same_call(before, next)).then_some(next)
+}
+
 /// True when `next` belongs to the same call as the request before it.
-pub(super) fn is_same_call((id, before): &(Id, Request), next: Action) -> bool {
+fn is_same_call((id, before): &(Id, Request), next: Action) -> bool {
     matches!(next, Action::AcquireNext { after, .. } if after == *id)
         && matches!(before.action, Action::Acquire(_) | Action::AcquireNext { .. })
 }

@@ -6,16 +6,18 @@
 //! more. Those that come first are dropped when their time has come, and the others as soon as they
 //! are the larger part: a service that takes a hundred thousand locks a second with a ttl of 30 s
 //! must not collect three million of them.
+//!
+//! Pauses before the next try are of random length, so that many processes do not ask in step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-
-use crate::ground::host::HashMap;
+use std::time::Duration;
 
 use super::protocol::Id;
 use crate::ground::clock::Moment;
+use crate::ground::host::{self, HashMap};
 
 /// So many entries that no timer needs are kept.
 const KEPT: usize = 256;
@@ -105,10 +107,38 @@ impl<K: Copy + Ord + Hash> Timers<K> {
     }
 }
 
+/// Pauses that double with each failure, up to the longest.
+pub(crate) struct Backoff {
+    pub(crate) shortest: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl Backoff {
+    /// The pause after so many failures and one more.
+    pub(crate) fn pause(&self, failures: u32) -> Duration {
+        jittered(self.window(failures))
+    }
+
+    /// The same without jitter.
+    pub(crate) fn window(&self, failures: u32) -> Duration {
+        self.shortest.saturating_mul(2_u32.saturating_pow(failures)).min(self.longest)
+    }
+}
+
+/// Between zero and `window`.
+pub(crate) fn full_jitter(window: Duration) -> Duration {
+    let mut random = [0; 4];
+    let random = host::random(&mut random).map_or(u32::MAX / 2, |()| u32::from_ne_bytes(random));
+    window.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+/// Between half and one and a half times `interval`.
+pub(crate) fn jittered(interval: Duration) -> Duration {
+    interval / 2 + full_jitter(interval)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -170,5 +200,12 @@ mod tests {
         let later = start.after(Duration::from_secs(30_000));
         assert_eq!([timers.pop(later), timers.pop(later), timers.pop(later)], [Some(0), Some(10_001), None]);
         assert!(timers.of.is_empty() && timers.listed.is_empty());
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let backoff = Backoff { shortest: Duration::from_millis(20), longest: Duration::from_millis(500) };
+        let windows = [0, 1, 4, 5, u32::MAX].map(|failures| backoff.window(failures).as_millis());
+        assert_eq!(windows, [20, 40, 320, 500, 500]);
     }
 }

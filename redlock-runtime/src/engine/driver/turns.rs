@@ -21,8 +21,7 @@ const TTL: Duration = Duration::from_secs(6);
 fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
-    let table =
-        LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0, warn_after: None });
+    let table = LockTable::new(EngineSettings::for_a_test());
     let mut driver = Driver::over(Transport::One(link), table, inbox, None, SECOND);
     assert!(poll(&mut driver).is_pending());
     let pushes = match &driver.transport {

@@ -19,8 +19,8 @@ use super::hedged;
 use super::login::Speak;
 use super::tls::Tls;
 use super::until_closed::until_closed;
-use crate::engine::backoff::jittered;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
+use crate::engine::timers::jittered;
 
 /// How often a sentinel is asked whether the primary has changed. A primary that has vanished is noticed by this, even
 /// while there are no requests for it.

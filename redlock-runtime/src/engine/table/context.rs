@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock::queue::Contended;
+use crate::engine::EngineSettings;
 use crate::engine::hold_times::HoldTimes;
 use crate::engine::outbox::Outbox;
 use crate::engine::protocol::{Disconnected, Id, Unconfirmed};
-use crate::engine::settings::TableSettings;
 use crate::engine::timers::Timers;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -18,7 +18,7 @@ use crate::ground::token::Token;
 pub(super) struct Context {
     /// The time of the event.
     pub(super) now: Moment,
-    pub(super) settings: TableSettings,
+    pub(super) settings: EngineSettings,
     pub(super) outbox: Outbox,
     pub(super) timers: Timers,
     /// The lock of each attempt.
@@ -46,7 +46,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(settings: TableSettings) -> Self {
+    pub(super) fn new(settings: EngineSettings) -> Self {
         Self {
             // Each event brings its time.
             now: Moment::from_nanos(0),

@@ -14,7 +14,6 @@ mod admin;
 pub(crate) mod closing;
 mod context;
 mod lock;
-mod multi_key;
 #[cfg(test)]
 mod scenarios;
 
@@ -23,10 +22,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::EngineSettings;
 use super::command::{AdminCall, Ask, Extension, NewAttempt, Response};
 use super::outbox::Outbox;
 use super::protocol::{Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
-use super::settings::TableSettings;
 use super::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -45,7 +44,7 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    pub(crate) fn new(settings: TableSettings) -> Self {
+    pub(crate) fn new(settings: EngineSettings) -> Self {
         Self { locks: HashMap::default(), cx: Context::new(settings), admin: Admin::default() }
     }
 

@@ -15,7 +15,6 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::memory::{MemoryNode, Replies};
 use super::window::Window;
-use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{
     ConnectionEvent, Disconnected, Id, Push, PushKind, Reply, Request, ServerInfo,
 };
@@ -23,6 +22,7 @@ use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnecti
 use crate::engine::redis::node::RedisNode;
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
+use crate::engine::timers::Backoff;
 use crate::engine::wakers::Arrivals;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};

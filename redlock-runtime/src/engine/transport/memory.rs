@@ -5,7 +5,7 @@
 //! Managers that are connected to the same name share their locks. `memory://` names the empty
 //! name.
 
-#[cfg_attr(not(feature = "testing"), path = "memory/no_faults.rs")]
+#[cfg(feature = "testing")]
 mod faults;
 
 use std::collections::VecDeque;
@@ -507,6 +507,40 @@ fn one_by_one(requests: &[(Id, Request)], mut execute: impl FnMut(&Request) -> R
         }
     }
     replies
+}
+
+/// Without the feature `testing`, a node in memory never fails.
+#[cfg(not(feature = "testing"))]
+mod faults {
+    use super::{
+        Arc, Disconnected, Duration, HashMap, Id, Inbox, Lock, MemoryNode, Moment, Replies, Request,
+    };
+
+    #[derive(Clone)]
+    pub(super) enum Faults {}
+
+    impl Faults {
+        pub(super) fn none() -> Option<Self> {
+            None
+        }
+
+        pub(super) fn renew_elsewhere(&self, _: &mut HashMap<Arc<str>, Lock>, _: Moment) {
+            match *self {}
+        }
+
+        pub(super) fn is_reachable(&self) -> bool {
+            match *self {}
+        }
+
+        #[expect(clippy::unused_async, reason = "with the feature it waits")]
+        pub(super) async fn connect(&self, _: Duration, _: &Inbox) -> Result<(), Disconnected> {
+            match *self {}
+        }
+
+        pub(super) fn submit(&self, _: &MemoryNode, _: &[(Id, Request)], _: &Inbox) -> Replies {
+            match *self {}
+        }
+    }
 }
 
 #[cfg(test)]

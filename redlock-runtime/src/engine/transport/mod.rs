@@ -17,10 +17,10 @@ mod window;
 
 use std::task::{Context, Poll};
 
+use super::EngineSettings;
 use super::multi_key::MultiKey;
 use super::protocol::{Id, Request};
 use super::redis::node::RedisNode;
-use super::settings::EngineSettings;
 use crate::engine::redis::discovery::ClusterNodes;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::token::Token;

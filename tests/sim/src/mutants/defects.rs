@@ -1,7 +1,7 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
+    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT, ON_REPLY,
     REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
@@ -80,7 +80,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
             edit(
-                ON_PUSH,
+                ON_EVENT,
                 "            self.rejoin(cx, id);\n        } else {",
                 "            self.ask_early(cx, id);\n        } else {",
             ),

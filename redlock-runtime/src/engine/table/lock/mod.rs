@@ -5,7 +5,7 @@
 //! being released and what does not queue. The files of this folder stand above each other, and
 //! each calls only those below it:
 //!
-//! - `on_reply`, `on_push`, `on_timer`: what an event changes
+//! - `on_reply`, `on_event`: what a reply, a push, a change, a connection or a timer changes
 //! - `hand_over`: a released lock goes to the next waiter of this process, or back to the server
 //! - `holding`: a lock is held, renewed, watched and lost
 //! - `asking`: which waiter asks the server, what it hears, and who asks when it leaves
@@ -20,9 +20,8 @@ mod hand_over;
 mod held;
 mod holding;
 mod long_wait;
-mod on_push;
+mod on_event;
 mod on_reply;
-mod on_timer;
 pub(crate) mod queue;
 mod releasing;
 mod successors;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::backoff::Backoff;
 use crate::engine::command::Response;
 use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request};
+use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::outcome::ReleaseOutcome;

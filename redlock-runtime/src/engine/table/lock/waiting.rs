@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::releasing::Releasing;
-use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
     Action, Mode, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
 };
+use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::lease::safe_until;

@@ -9,7 +9,7 @@ const LIMIT: Duration = SECOND;
 
 fn limited(warn_after: Option<Duration>) -> Scenario {
     let mut scenario = Scenario::connected();
-    let mut table = LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0, warn_after });
+    let mut table = LockTable::new(EngineSettings { warn_after, ..EngineSettings::for_a_test() });
     table.connected(scenario.now, HANDS_OVER);
     scenario.table = table;
     scenario

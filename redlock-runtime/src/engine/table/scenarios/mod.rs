@@ -13,6 +13,7 @@ mod limit;
 mod long_waits;
 mod losing;
 mod marked;
+mod multi_key;
 mod pinging;
 mod releasing;
 mod renewing;
@@ -24,12 +25,12 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::LockTable;
+use crate::engine::EngineSettings;
 use crate::engine::command::{self, AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
     ServerTime, Verdict,
 };
-use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -82,8 +83,7 @@ impl Scenario {
 
     fn with(abilities: Abilities) -> Self {
         let now = Moment::now();
-        let mut table =
-            LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0, warn_after: None });
+        let mut table = LockTable::new(EngineSettings::for_a_test());
         table.connected(now, abilities);
         Self { table, start: now, now, sent: Vec::new() }
     }

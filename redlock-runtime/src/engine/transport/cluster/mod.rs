@@ -5,9 +5,8 @@
 //! idempotent by its token. A request that reaches no node within the time limit is refused, and
 //! its caller asks again for as long as it waits.
 
-mod listing;
 mod member;
-mod ping;
+mod primaries;
 mod redirect;
 mod slot_map;
 mod slot_queue;

@@ -14,9 +14,9 @@ use foldhash::HashMapExt;
 
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};
-use crate::engine::backoff::jittered;
 use crate::engine::redis::discovery::Layout;
 use crate::engine::slots::{BySlot, Slot, Slots};
+use crate::engine::timers::jittered;
 use crate::engine::transport::link::TransportEvent;
 use crate::ground::clock::Moment;
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
-use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::slots::Slot;
+use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::token::Token;
 

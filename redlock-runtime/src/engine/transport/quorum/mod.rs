@@ -10,15 +10,13 @@
 //! Nodes have no queues of waiters: each could hand the lock to another waiter. Changes of the lock
 //! wake waiters.
 
-mod changes;
-mod connecting;
-mod fence_estimate;
 mod member;
 mod on_event;
 mod quorum_call;
 #[cfg(test)]
 mod scenarios;
 mod tally;
+mod told;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -31,18 +29,17 @@ use foldhash::HashMapExt;
 
 use super::link::{Link, TransportEvent};
 use super::listing;
+use crate::engine::EngineSettings;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::server_identity::ServerIdentities;
-use crate::engine::settings::EngineSettings;
 use crate::engine::timers::Timers;
 use crate::ground::clock::Moment;
-use changes::Changes;
-use fence_estimate::FenceEstimate;
 use member::Member;
 use quorum_call::QuorumCall;
 use tally::Outcome;
+use told::{Changes, FenceEstimate};
 
-pub(super) use changes::MOST_NODES;
+pub(super) use told::MOST_NODES;
 
 /// The id of a release that no caller waits for.
 const NO_CALLER: Id = 0;

@@ -4,7 +4,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::changes::MOST_CHANGES;
+use super::told::MOST_CHANGES;
 use super::*;
 use crate::engine::protocol::{Disconnected, Inspection, Mode, ServerInfo};
 use crate::engine::transport::link::Node;
@@ -28,15 +28,7 @@ impl Scenario {
     /// Three nodes that are not connected; the scenario answers for them.
     fn disconnected() -> Self {
         let link = |_| Link::new(Node::Memory(MemoryNode::named("quorum-scenarios")), SECOND);
-        let settings = EngineSettings {
-            node_timeout: SECOND / 10,
-            max_ttl: Duration::ZERO,
-            io_timeout: SECOND,
-            replicas: 0,
-            cohort: 0,
-            warn_after: None,
-            own_thread: None,
-        };
+        let settings = EngineSettings::for_a_test();
         let now = Moment::now();
         Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings, now), now }
     }

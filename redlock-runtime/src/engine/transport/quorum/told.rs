@@ -1,15 +1,65 @@
-//! Which fencing token to ask the nodes for, so that most locks need one round of votes and not
-//! two.
+//! What the nodes have told so far: their clocks of fencing tokens, and which locks have changed.
 //!
-//! The votes make it safe, not this estimate. The nodes' clocks follow the time in microseconds, so
-//! the highest that was seen, plus the time since, is above the other clocks, unless a fencing
-//! token was given just now.
+//! The votes make it safe, not this. The clocks follow the time in microseconds, so the highest
+//! that was seen, plus the time since, is above the other clocks, unless a fencing token was given
+//! just now: most locks need one round of votes and not two. A lock has changed once so many nodes
+//! have told of it that no quorum may be left that holds it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::protocol::ServerInfo;
 use crate::ground::clock::Moment;
+use crate::ground::host::HashMap;
 
+/// Each node has a bit.
+type Nodes = u64;
+
+pub(crate) const MOST_NODES: usize = Nodes::BITS as usize;
+
+/// Locks that are remembered at most. A change that is forgotten delays a waiter, which asks again
+/// from time to time.
+pub(super) const MOST_CHANGES: usize = 10_000;
+
+pub(super) struct Changes {
+    /// How many nodes must tell.
+    needed: usize,
+    told: HashMap<Arc<str>, Nodes>,
+}
+
+impl Changes {
+    pub(super) fn new(needed: usize) -> Self {
+        Self { needed, told: HashMap::default() }
+    }
+
+    pub(super) fn forget(&mut self, name: &Arc<str>) {
+        self.told.remove(name);
+    }
+
+    /// Of the locks that a node says have changed, those that have.
+    pub(super) fn learn(&mut self, node: usize, names: Vec<Arc<str>>) -> Vec<Arc<str>> {
+        let mut changed = Vec::new();
+        for name in names {
+            if self.told.len() >= MOST_CHANGES {
+                self.told.clear();
+            }
+            let told = self.told.entry(Arc::clone(&name)).or_default();
+            *told |= 1 << node;
+            if told.count_ones() as usize >= self.needed {
+                self.told.remove(&name);
+                changed.push(name);
+            }
+        }
+        changed
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.told.len()
+    }
+}
+
+/// Which fencing token to ask the nodes for.
 pub(super) struct FenceEstimate {
     highest: u64,
     at: Moment,

@@ -1,9 +1,16 @@
-//! Pushes and hints: a grant, a place that is gone, a lock that has changed.
+//! What happens to a lock without a request: pushes, changes of other clients, connections, timers.
+//!
+//! A push goes to the attempt with its token. A grant makes a waiter the holder; a hint makes the
+//! first waiter of this process ask, whichever of them it was sent to; and where a waiter has lost
+//! its place, all of this process ask for new ones. A grant for a token without a waiter is
+//! released. A change of another client makes the holder compare and the first waiter ask. A timer
+//! rings for the first thing that its attempt waits for.
 
 use std::sync::Arc;
 
+use super::held::HeldTimer;
 use super::releasing::Releasing;
-use super::waiting::{Awaits, Waiting};
+use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
 use crate::engine::table::context::Context;
@@ -173,6 +180,45 @@ impl Lock {
             let mut releasing = Releasing::new(cx.now, name, request, CLAIM);
             releasing.set_granted();
             self.release_apart(cx, releasing);
+        }
+    }
+
+    /// The timer of this attempt rings.
+    pub(crate) fn on_timer(&mut self, cx: &mut Context, id: Id) {
+        self.meet_timer(cx, id);
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => match waiting.rings_for(cx.now) {
+                Some(WaitTimer::GivesUp) => self.give_up(cx, id),
+                Some(WaitTimer::Report) => self.report_wait(cx, id),
+                Some(WaitTimer::Ask) => self.ask(cx, id),
+                None => self.schedule(cx, id),
+            },
+            Some(Attempt::Held(held)) => match held.rings_for(cx.now) {
+                // Its body may have run until now, when the key has expired.
+                Some(HeldTimer::Closed) => self.lose(cx, id, LostReason::ManagerClosed, false),
+                Some(HeldTimer::Expired) => {
+                    // It may have reached its `max_hold`.
+                    held.lease().check(cx.now);
+                    self.lose(cx, id, LostReason::Expired, true);
+                }
+                Some(HeldTimer::LateChange) => {
+                    held.answer_late_changes(cx.now, cx.trouble.as_ref());
+                    self.schedule(cx, id);
+                }
+                Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
+                Some(HeldTimer::FirstLook) => {
+                    held.take_first_look();
+                    self.watch(cx, id);
+                    self.schedule(cx, id);
+                }
+                Some(HeldTimer::Renew) => self.renew(cx, id),
+                None => self.schedule(cx, id),
+            },
+            Some(Attempt::Releasing(releasing)) => {
+                let step = releasing.tick(cx.now, cx.trouble.as_ref());
+                self.go_on_releasing(cx, id, step);
+            }
+            None => {}
         }
     }
 }
