@@ -66,7 +66,7 @@ fn unfenced_holder(locks: &LockManager, enters: &Sender<()>, leaves: &Receiver<(
 
 /// These wait in this order, each in the process of this number, when the server fills up and the
 /// holder, of process 0, leaves. Each is served, and no key is left.
-fn is_served_on_a_full_server(foreign_clients: bool, holder: Holder, queue: &[(usize, Call)]) {
+fn serve_on_a_full_server(foreign_clients: bool, holder: Holder, queue: &[(usize, Call)]) {
     let server = RedisServer::start();
     let builder = || LockManager::builder(server.url()).foreign_clients(foreign_clients);
     let managers = [(); 3].map(|()| builder().connect_blocking().unwrap());
@@ -109,7 +109,7 @@ fn a_full_server_frees_what_is_released_and_hands_it_over() {
         thread::scope(|scope| {
             for holder in [fenced_holder as Holder, unfenced_holder] {
                 for foreign_clients in [true, false] {
-                    scope.spawn(move || is_served_on_a_full_server(foreign_clients, holder, queue));
+                    scope.spawn(move || serve_on_a_full_server(foreign_clients, holder, queue));
                 }
             }
         });

@@ -36,7 +36,7 @@ fn passes(time: Duration) {
 
 /// This caller was granted the lock between these two.
 #[track_caller]
-fn is_shown(server: &RedisServer, guard: LockGuard, from: SystemTime, is_marked: bool) {
+fn check_shown(server: &RedisServer, guard: LockGuard, from: SystemTime, is_marked: bool) {
     let (to, value) = (SystemTime::now(), value(server));
     let granted = granted(&value).unwrap();
     assert!((seconds(from)..=seconds(to)).contains(&granted), "{granted} instead of {from:?}");
@@ -68,9 +68,9 @@ fn one_that_is_handed_over_has_the_time_with_the_mark_and_without() {
     passes(2 * SECOND);
     let from = SystemTime::now();
     drop(guard);
-    is_shown(&server, first.join().unwrap(), from, true);
+    check_shown(&server, first.join().unwrap(), from, true);
     let from = SystemTime::now();
-    is_shown(&server, second.join().unwrap(), from, false);
+    check_shown(&server, second.join().unwrap(), from, false);
     eventually("no key is left", || server.keys().is_empty());
 }
 
@@ -84,7 +84,7 @@ fn one_that_a_waiter_takes_behind_a_client_of_another_kind_has_the_time() {
         passes(2 * SECOND);
         let from = SystemTime::now();
         let _: u32 = server.run(ends);
-        is_shown(&server, waiter.join().unwrap(), from, false);
+        check_shown(&server, waiter.join().unwrap(), from, false);
     }
 }
 
@@ -96,8 +96,8 @@ fn one_whose_holder_has_died_has_the_time() {
     let (first, second) = (waits(&server, &locks), waits(&server, &connect(&server)));
     passes(2 * SECOND);
     let from = SystemTime::now();
-    is_shown(&server, first.join().unwrap(), from, true);
-    is_shown(&server, second.join().unwrap(), from, false);
+    check_shown(&server, first.join().unwrap(), from, true);
+    check_shown(&server, second.join().unwrap(), from, false);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn one_that_is_forced_from_its_holder_has_the_time() {
     passes(2 * SECOND);
     let from = SystemTime::now();
     operator.force_release_blocking("k").unwrap();
-    is_shown(&server, waiter.join().unwrap(), from, false);
+    check_shown(&server, waiter.join().unwrap(), from, false);
     assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
 }
 
@@ -139,7 +139,7 @@ fn one_that_its_process_passes_on_has_the_time_of_that() {
                 && connect(&server).inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == 0)
         });
         passes(SECOND / 5);
-        is_shown(&server, guard, from, value(&server).ends_with('!'));
+        check_shown(&server, guard, from, value(&server).ends_with('!'));
     }
 }
 
@@ -163,6 +163,6 @@ fn a_repeated_request_of_its_holder_does_not_move_it() {
     assert_eq!(granted(&value(&server)), granted(&before));
     guard.extend_blocking(60 * SECOND).unwrap();
     assert_eq!(granted(&value(&server)), granted(&before));
-    is_shown(&server, guard, from, true);
+    check_shown(&server, guard, from, true);
     drop(behind.join().unwrap());
 }

@@ -247,7 +247,7 @@ impl Driver {
 
     /// `Ready(None)` when the next round may begin at once.
     fn round(&mut self, Wakers { commands, events }: &Wakers) -> Poll<Option<Turn>> {
-        if self.transport.is_mended() {
+        if self.transport.take_mended() {
             self.take_events(events, self.clock.now());
         }
         let (has_more, now) = self.take_commands(&mut commands.cx());

@@ -40,7 +40,7 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             let outcome = keep(id, process, &hold, &locks, settings).await;
             World::here().note(|| format!("call {id}: {}", told(&outcome)));
             if let Err(LockError::Busy { .. } | LockError::TimedOut { .. }) = outcome {
-                judge(|oracle| oracle.is_refused(id));
+                judge(|oracle| oracle.on_refused(id));
             }
             drop(ended);
             tell(outcome.err());
@@ -64,11 +64,11 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             tell(outcome.err());
         }
         What::ForceRelease(number) => {
-            judge(|oracle| oracle.is_being_lost(&key(number)));
+            judge(|oracle| oracle.loss_begins(&key(number)));
             let outcome = locks.force_release(&key(number)).await;
             // After an error it may still arrive.
             if outcome.is_ok() {
-                judge(|oracle| oracle.was_lost(&key(number)));
+                judge(|oracle| oracle.loss_ends(&key(number)));
             }
             World::here().note(|| format!("call {id}: force_release {number}: {:?}", outcome.is_ok()));
             tell(outcome.err());

@@ -238,12 +238,12 @@ fn of_data(fault: &Fault) -> Deeds {
             deeds
         }
         Fault::Delete(number) => at_once(move |world, fleet| {
-            judge(|oracle| oracle.may_be_lost(&key(number)));
-            judge(|oracle| oracle.is_uncertain(number));
+            judge(|oracle| oracle.set_losable(&key(number)));
+            judge(|oracle| oracle.set_uncertain(number));
             delete(world, fleet, &format!("lock:{}", key(number)));
         }),
         Fault::DeleteQueue(number) => at_once(move |world, fleet| {
-            judge(|oracle| oracle.is_uncertain(number));
+            judge(|oracle| oracle.set_uncertain(number));
             delete(world, fleet, &format!("lock:{}%queue", key(number)));
         }),
         _ => Vec::new(),
@@ -321,7 +321,7 @@ pub(crate) fn disturb_all(fleet: &Fleet) {
 }
 
 pub(crate) fn all_may_be_lost() {
-    judge(|oracle| (0..16).for_each(|number| oracle.may_be_lost(&key(number))));
+    judge(|oracle| (0..16).for_each(|number| oracle.set_losable(&key(number))));
 }
 
 /// A server loses its data.

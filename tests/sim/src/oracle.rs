@@ -185,10 +185,10 @@ impl Oracle {
 
     /// An operator has deleted this key or its queue: a waiter may sleep until its poll, as far
     /// behind as it was.
-    pub fn is_uncertain(&mut self, number: u8) {
+    pub fn set_uncertain(&mut self, number: u8) {
         self.uncertain_until.insert(crate::callers::key(number), World::here().now() + LONGEST_POLL);
         if let Some(promises) = &mut self.promises {
-            promises.is_uncertain(number);
+            promises.set_uncertain(number);
         }
     }
 
@@ -371,7 +371,7 @@ impl Oracle {
     }
 
     /// A call has ended because others had its lock.
-    pub fn is_refused(&mut self, call: CallId) {
+    pub fn on_refused(&mut self, call: CallId) {
         let quiet = self.calls.get(&call).map_or(0, |known| self.quiet_since(known));
         let broken = self.promises.as_ref().and_then(|promises| promises.is_refused(call, quiet));
         self.broken(broken);
@@ -386,7 +386,7 @@ impl Oracle {
 
     /// The manager of a process has shut down within so long. One that never had a lock has nothing
     /// to give back.
-    pub fn has_shut_down(&mut self, process: ProcessId, took: Duration, error: Option<&LockError>) {
+    pub fn on_shut_down(&mut self, process: ProcessId, took: Duration, error: Option<&LockError>) {
         let mut calls = self.calls.values().filter(|known| known.process == process);
         let has_held = calls.any(|known| known.has_been_inside);
         if !has_held && let Some(error) = error {
@@ -413,7 +413,7 @@ impl Oracle {
     }
 
     /// The lock may be gone.
-    pub fn may_be_lost(&mut self, key: &str) {
+    pub fn set_losable(&mut self, key: &str) {
         let now = World::here().now();
         self.lost_at.insert(key.to_owned(), now);
         if self.learns_by_renewals {
@@ -423,14 +423,14 @@ impl Oracle {
     }
 
     /// Another client is taking the lock away: it may be gone at any time until
-    /// [`was_lost`](Self::was_lost).
-    pub fn is_being_lost(&mut self, key: &str) {
+    /// [`loss_ends`](Self::loss_ends).
+    pub fn loss_begins(&mut self, key: &str) {
         *self.being_lost.entry(key.to_owned()).or_default() += 1;
     }
 
     /// One of those clients has its answer.
-    pub fn was_lost(&mut self, key: &str) {
-        self.may_be_lost(key);
+    pub fn loss_ends(&mut self, key: &str) {
+        self.set_losable(key);
         if let Some(clients) = self.being_lost.get_mut(key) {
             *clients -= 1;
         }

@@ -206,7 +206,7 @@ impl Promises {
         }
     }
 
-    fn has_changed(&mut self, call: CallId, now: u64) {
+    fn on_changed(&mut self, call: CallId, now: u64) {
         let keys = self.hold(call).map(|hold| hold.keys.clone()).unwrap_or_default();
         for key in keys {
             self.keys.entry(key).or_default().changed = now;
@@ -292,7 +292,7 @@ impl Promises {
     /// one, perhaps.
     pub fn enters(&mut self, call: CallId, is_held: bool, is_taken_away: bool) -> Option<Broken> {
         let now = World::here().now();
-        self.has_changed(call, now);
+        self.on_changed(call, now);
         let known = self.calls.get_mut(&call)?;
         (known.phase, known.has_been_inside) = (Phase::Inside { since: now }, true);
         for key in self.hold(call).map(|hold| hold.keys.clone()).unwrap_or_default() {
@@ -339,7 +339,7 @@ impl Promises {
     /// A caller has left. The key may stay taken for so long.
     pub fn ends(&mut self, call: CallId, keeps: u64) {
         let now = World::here().now();
-        self.has_changed(call, now);
+        self.on_changed(call, now);
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Ended { at: now, kept_until: now + keeps };
         }
@@ -403,7 +403,7 @@ impl Promises {
     }
 
     /// An operator has deleted this key or its queue.
-    pub fn is_uncertain(&mut self, number: u8) {
+    pub fn set_uncertain(&mut self, number: u8) {
         let now = World::here().now();
         let callers = || {
             let wants = |call: CallId| self.hold(call).is_some_and(|hold| hold.keys.contains(&number));

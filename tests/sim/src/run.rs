@@ -265,7 +265,7 @@ fn shut_down(fleet: &Fleet, number: usize, manager: Option<LockManager>) {
         let start = Instant::now();
         let outcome = manager.shutdown(Duration::from_secs(5)).await;
         World::here().note(|| format!("process {} has shut down: {outcome:?}", process.0));
-        judge(|oracle| oracle.has_shut_down(process, start.elapsed(), outcome.as_ref().err()));
+        judge(|oracle| oracle.on_shut_down(process, start.elapsed(), outcome.as_ref().err()));
     });
 }
 

@@ -251,7 +251,7 @@ impl Link {
     }
 
     /// True when a test has mended its node: it connects without a pause.
-    pub(super) fn is_mended(&mut self) -> bool {
+    pub(super) fn take_mended(&mut self) -> bool {
         if let State::Down { .. } = self.state
             && let Node::Memory(node) = &self.node
             && node.is_reachable()

@@ -178,9 +178,9 @@ impl Transport {
 
     /// True when a node in memory that was down has to be polled before the commands since then are
     /// handled.
-    pub(super) fn is_mended(&mut self) -> bool {
+    pub(super) fn take_mended(&mut self) -> bool {
         match self {
-            Self::One(link) => link.is_mended(),
+            Self::One(link) => link.take_mended(),
             Self::Quorum(_) | Self::Cluster(_) => false,
         }
     }

@@ -123,7 +123,7 @@ impl<G: Environment> Chaos<G> {
         for mut running in std::mem::take(&mut self.workers) {
             running.worker.kill();
             self.history.record(running.number, running.worker.last_words());
-            self.history.is_gone(running.number);
+            self.history.on_gone(running.number);
         }
         self.environment.heal(true, &mut self.log);
         if let Some((foreign_client, _)) = foreign_client {
@@ -203,7 +203,7 @@ impl<G: Environment> Chaos<G> {
                 running.worker.kill();
             }
             self.history.record(running.number, running.worker.last_words());
-            self.history.is_gone(running.number);
+            self.history.on_gone(running.number);
         }
     }
 
@@ -240,7 +240,7 @@ impl<G: Environment> Chaos<G> {
         running.worker.kill();
         self.log.add("workers killed", running.number);
         self.history.record(running.number, running.worker.last_words());
-        self.history.is_gone(running.number);
+        self.history.on_gone(running.number);
         let back = Instant::now() + Duration::from_millis(self.fleet.absence);
         self.absent.push((back, running.role));
     }

@@ -370,12 +370,12 @@ impl Plan {
         };
         let length = random.u64(500..6_000);
         let mut plan = drawn(seed, &mut random, kind, topology, length, 1);
-        plan.is_fenced_for(random.u32(0..3));
+        plan.set_fenced(random.u32(0..3));
         plan
     }
 
     /// Each second caller sees a fencing token; with 1 all do, and with 2 nobody.
-    fn is_fenced_for(&mut self, which: u32) {
+    fn set_fenced(&mut self, which: u32) {
         for (number, call) in self.calls.iter_mut().enumerate() {
             if let What::Hold(hold) = &mut call.what {
                 hold.fenced = which == 1 || which == 0 && number % 2 == 0;
@@ -390,7 +390,7 @@ impl Plan {
         plan.reorder = [0, 0, 10][random.usize(0..3)];
         plan.foreign_clients = false;
         let mut plan = matter(plan, random);
-        plan.is_fenced_for(random.u32(0..3));
+        plan.set_fenced(random.u32(0..3));
         plan
     }
 

@@ -128,14 +128,14 @@ impl State {
         // From Redis 7.0 on, the client that runs into the expiry has changed the key.
         let by = self.current.filter(|_| self.version.is_7_or_later());
         self.database(database).remove(key);
-        self.has_changed(database, key, by);
+        self.on_changed(database, key, by);
     }
 
     pub(super) fn put(&mut self, database: usize, key: &[u8], value: Value, expires: Option<u64>) {
         // Its expiry is told before.
         self.get(database, key);
         self.database(database).put(key, Entry { value, expires });
-        self.has_changed(database, key, self.writer());
+        self.on_changed(database, key, self.writer());
     }
 
     pub(super) fn remove(&mut self, database: usize, key: &[u8]) -> bool {
@@ -143,7 +143,7 @@ impl State {
             return false;
         }
         self.database(database).remove(key);
-        self.has_changed(database, key, self.writer());
+        self.on_changed(database, key, self.writer());
         true
     }
 
@@ -155,7 +155,7 @@ impl State {
 
     /// Tells the clients that watch the key, and the replicas. `by`: the client that has changed
     /// it; none when it has expired.
-    pub(super) fn has_changed(&mut self, database: usize, key: &[u8], by: Option<ClientId>) {
+    pub(super) fn on_changed(&mut self, database: usize, key: &[u8], by: Option<ClientId>) {
         self.tell_readers(key, by);
         self.note_effect(database, key);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn is_there(&self) {
+    fn arrive(&self) {
         let waker = {
             let mut state = self.state.lock().unwrap();
             state.0 = true;
@@ -167,7 +167,7 @@ impl Driver {
         let has_more = has_more | !replies.is_empty();
         for outcome in replies {
             self.in_flight -= 1;
-            outcome.is_there();
+            outcome.arrive();
         }
         if !self.open && self.in_flight == 0 {
             return Poll::Ready(Turn::Ended);

@@ -106,7 +106,7 @@ fn wait(future: impl Future<Output = ()>, limit: Option<Moment>) {
 }
 
 /// The loop runs, and then the other threads, most often until the guardian has no look to make.
-async fn is_quiet() {
+async fn wait_until_quiet() {
     for _ in 0..8 {
         yield_now().await;
     }
@@ -201,7 +201,7 @@ fn computes_behind_its_command() {
         let started = Manager::start();
         let outcome = started.ask();
         poll_fn(|cx| outcome.poll(cx)).await;
-        is_quiet().await;
+        wait_until_quiet().await;
         started.ask().wait();
         manager = Some(started);
     });
@@ -217,7 +217,7 @@ fn computes_beside_callers() {
         let started = Manager::start();
         let outcome = started.ask();
         poll_fn(|cx| outcome.poll(cx)).await;
-        is_quiet().await;
+        wait_until_quiet().await;
         let inside = {
             let (manager, runtime) = (Arc::clone(&started), runtime.clone());
             thread::spawn(move || {

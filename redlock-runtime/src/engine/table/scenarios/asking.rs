@@ -31,7 +31,7 @@ fn a_caller_that_leaves_before_the_reply_releases_the_lock() {
     scenario.abandons(1);
     scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     scenario.answers(Action::Release, Reply::Done);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -44,7 +44,7 @@ fn one_try_is_one_request() {
     assert!(
         matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(error)) if matches!(*error, LockError::Busy { .. }))
     );
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -92,7 +92,7 @@ fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     scenario.table.on_push(scenario.now, &push);
     scenario.passes(CLAIM / 10);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(CLAIM);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
@@ -111,7 +111,7 @@ fn a_waiter_that_becomes_the_first_asks_from_time_to_time_whatever_a_hint_has_to
     scenario.tells(3, PushKind::Next { claim: TTL, at });
     scenario.drops_guard(1);
     scenario.answers(Action::Release, Reply::Done);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(SECOND);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(3, AGAIN)]);
@@ -123,7 +123,7 @@ fn waiters_behind_the_first_ask_when_the_server_hands_over() {
     let _first = scenario.acquires(1, None);
     let _second = scenario.acquires(2, None);
     scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.table.can(scenario.now, HANDS_OVER);
     scenario.send();
     assert!(matches!(scenario.sent.as_slice(), [(2, _, Request { action: JOIN, .. })]));

@@ -4,7 +4,7 @@ use super::*;
 
 impl Scenario {
     /// As `acquires`, but nothing is sent.
-    fn is_asked_for(&mut self, id: Id) -> Outcome {
+    fn ask_for(&mut self, id: Id) -> Outcome {
         let (ask, outcome) = self.ask(None, None);
         self.table.acquire(self.now, id, ask, token_of(id));
         outcome
@@ -14,7 +14,7 @@ impl Scenario {
 #[test]
 fn an_unsent_request_is_taken_back_when_its_caller_goes() {
     let mut scenario = Scenario::connected();
-    let _outcomes = [scenario.is_asked_for(1), scenario.is_asked_for(2), scenario.is_asked_for(3)];
+    let _outcomes = [scenario.ask_for(1), scenario.ask_for(2), scenario.ask_for(3)];
     scenario.abandons(2);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN)]);
     assert_eq!(scenario.table.attempts_left(), 2);
@@ -31,7 +31,7 @@ fn an_unsent_request_is_taken_back_when_its_time_is_up() {
     scenario.connects();
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -64,7 +64,7 @@ fn a_call_that_ended_before_the_engine_read_it_sends_nothing() {
     drop(outcome);
     scenario.table.acquire(scenario.now, 1, ask, token_of(1));
     scenario.send();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -77,14 +77,14 @@ fn a_grant_takes_back_an_unsent_request_that_would_shorten_the_lease() {
     let at = scenario.server_time();
     scenario.grants(1, at);
     assert!(held(&mut outcome).is_some());
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
 fn a_renewal_is_sent_before_acquires_and_releases() {
     let mut scenario = Scenario::connected();
     let _lease = scenario.holds(1);
-    let _outcomes: Vec<_> = (2..100).map(|id| scenario.is_asked_for(id)).collect();
+    let _outcomes: Vec<_> = (2..100).map(|id| scenario.ask_for(id)).collect();
     scenario.passes(TTL / 3);
     scenario.tick();
     assert!(matches!(scenario.unanswered().first(), Some((1, Action::Renew { .. }))));
@@ -127,7 +127,7 @@ fn of_refused_waiters_only_the_first_asks_again() {
     }
     // It leaves: the next one asks.
     scenario.abandons(1);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(2 * SECOND);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(2, JOIN_AGAIN)]);

@@ -48,7 +48,7 @@ fn a_lock_held_at_the_limit_ends_and_is_released_by_its_guard() {
     scenario.passes(SECOND);
     let Some(closing) = scenario.looks(closing) else { unreachable!("its guard is not dropped yet") };
     assert_eq!(lease.lost_reason(), Some(LostReason::ManagerClosed));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.drops_guard(1);
     let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
     scenario.answers(Action::Release, Reply::Done);
@@ -79,7 +79,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 1, unreleased: 1 })));
     scenario.passes(TTL);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle(), "its key has expired");
     assert_eq!(lease.lost_reason(), Some(LostReason::ManagerClosed));
 }

@@ -22,7 +22,7 @@ fn a_lock_is_handed_over_locally_once_for_each_reserved_fencing_token() {
         scenario.drops_guard(id);
         let lease = held(&mut outcomes.remove(0)).map(|lease| lease.fence());
         assert_eq!(lease, Some(fence));
-        scenario.is_quiet();
+        scenario.assert_quiet();
     }
     scenario.drops_guard(3);
     scenario.answers(Action::Release, Reply::Done);
@@ -37,7 +37,7 @@ fn a_release_before_the_reservation_is_answered_waits_for_it() {
     assert!(held(&mut outcomes[0]).is_none());
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     assert_eq!(held(&mut outcomes[0]).map(|lease| lease.fence()), Some(40));
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -119,12 +119,12 @@ fn when_the_waiter_with_the_place_leaves_the_next_one_joins_at_once() {
     let _outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
     let busy = scenario.busy(9);
     scenario.answers(JOIN, busy);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.abandons(1);
     scenario.answers(Action::Release, Reply::NotHeld);
     let busy = scenario.busy(9);
     scenario.answers(JOIN, busy);
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn the_server_is_told_every_50_ms_who_of_a_cohort_has_the_lock() {
     scenario.passes(TOLD_AFTER / 2);
     scenario.drops_guard(1);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(TOLD_AFTER / 2);
     scenario.tick();
     let Some((id, sent, told)) = scenario.next() else { unreachable!("nothing was sent") };

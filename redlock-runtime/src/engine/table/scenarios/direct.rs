@@ -147,7 +147,7 @@ fn a_fencing_token_is_drawn_later_for_a_nested_call_that_shows_it() {
     assert!(drawn.map(|mut drawn| drawn.try_recv()) == [Ok(()), Ok(())]);
     assert_eq!(lease.fence(), 7);
     assert_eq!(fence(&mut scenario).try_recv(), Ok(()));
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]

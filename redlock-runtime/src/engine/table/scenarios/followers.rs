@@ -67,7 +67,7 @@ fn a_lock_is_passed_on_to_its_followers_and_then_given_back_for_all() {
     assert!(held(&mut outcomes[0]).is_some());
     for (holder, next) in [(1, 1), (2, 2)] {
         scenario.drops_guard(holder);
-        scenario.is_quiet();
+        scenario.assert_quiet();
         let left = held(&mut outcomes[next]).and_then(|lease| lease.remaining(scenario.now));
         assert!(left.is_some_and(|left| left < CLAIM), "its deadline stays: {left:?}");
     }
@@ -80,7 +80,7 @@ fn a_release_that_passes_the_lock_on_is_answered_at_once() {
     let (mut scenario, _outcomes) = followed_by(&[2]);
     let mut released = scenario.releases(1);
     assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))));
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_server_is_told_who_has_a_lock_that_was_passed_on_and_is_held_for_longer()
     let (mut scenario, lease) = passed_on_to_the_third();
     scenario.passes(TOLD_AFTER.saturating_sub(Duration::from_millis(1)));
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(Duration::from_millis(1));
     scenario.tick();
     let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
@@ -313,7 +313,7 @@ fn a_watch_that_is_executed_when_the_server_was_told_already_says_nothing_of_a_l
     assert!(lease.remaining(scenario.now).is_some());
     scenario.passes(CLAIM / 10);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     scenario.send();
     assert_eq!(

@@ -20,7 +20,7 @@ fn a_grant_that_overtakes_the_reply_is_entered_with_it() {
         with_early_push(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START), marked: false });
     let lease = held(&mut outcome);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now) > Some(CLAIM / 2)));
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_caller_that_leaves_after_an_early_grant_releases_it_once() {
     let busy = scenario.busy(0);
     scenario.answers(JOIN, busy);
     scenario.answers(Action::Release, Reply::Done);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
     assert!(scenario.table.cx.by_token.is_empty());
 }
@@ -107,7 +107,7 @@ fn a_push_behind_the_reply_of_the_same_grant_changes_nothing() {
     let lease = held(&mut outcome);
     let at = scenario.server_time();
     scenario.grants(1, at);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
 }
 
@@ -130,7 +130,7 @@ fn when_a_waiter_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
     for _ in 2..=4 {
         scenario.answers(REJOIN, busy());
     }
-    scenario.is_quiet();
+    scenario.assert_quiet();
     drop(outcomes);
 }
 

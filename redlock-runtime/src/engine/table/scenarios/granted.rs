@@ -9,7 +9,7 @@ fn a_grant_is_entered_at_once_and_claimed_later() {
     scenario.passes(SECOND / 10);
     let at = scenario.server_time();
     scenario.grants(1, at);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     let lease = held(&mut outcome);
     assert!(lease.as_ref().is_some_and(|lease| lease.remaining(scenario.now) <= Some(CLAIM)));
     scenario.passes(CLAIM / 2);
@@ -78,7 +78,7 @@ fn a_grant_that_crosses_an_abandon_is_released_once() {
     let at = scenario.server_time();
     scenario.grants(1, at);
     scenario.answers(Action::Release, Reply::Done);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -90,7 +90,7 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     slots.insert(Slot::of("lock:other"));
     scenario.table.returned(scenario.now, &slots);
     scenario.send();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     slots.insert(Slot::of("lock:k"));
     scenario.table.returned(scenario.now, &slots);
     scenario.send();
@@ -131,7 +131,7 @@ fn a_grant_that_is_told_after_its_lock_was_released_is_not_released_once_more() 
     scenario.drops_guard(1);
     scenario.grants(1, at);
     scenario.answers(Action::Release, Reply::Done);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -144,7 +144,7 @@ fn a_push_about_another_lock_is_dropped() {
         Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind, followers: "".into() };
     scenario.table.on_push(scenario.now, &push);
     scenario.send();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(held(&mut outcome).is_none());
 }
 

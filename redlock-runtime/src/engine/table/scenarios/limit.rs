@@ -41,7 +41,7 @@ fn the_server_is_asked_once_more_and_its_answer_ends_the_wait() {
     scenario.answers(AGAIN, busy);
     assert!(is_timed_out(&mut second));
     scenario.answers(Action::Release, Reply::NotHeld);
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_ttl_that_is_over_when_each_answer_comes_is_an_error_that_names_it() {
     granted_late(&mut scenario, 3);
     let Some(error) = failed(&mut outcome) else { unreachable!("it is told") };
     assert!(matches!(&error, LockError::Misconfigured { reason, .. } if reason.contains("30s")), "{error}");
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -215,7 +215,7 @@ fn a_wait_without_a_limit_outlives_such_a_ttl_and_asks_less_often() {
     let mut outcome = scenario.acquires(1, None);
     granted_late(&mut scenario, 3);
     assert!(is_pending(&mut outcome));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(SECOND);
     scenario.tick();
     scenario.answers(JOIN_AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));

@@ -130,5 +130,5 @@ fn a_server_that_has_forgotten_the_script_is_asked_again() {
     scenario.sent.retain(|(_, _, request)| request.action == Action::Inspect);
     scenario.answers(Action::Inspect, Reply::Refused(Refusal::NoScript));
     scenario.answers(Action::Inspect, found());
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }

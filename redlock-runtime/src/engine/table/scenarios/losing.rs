@@ -10,7 +10,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
     let lease = scenario.holds(1);
     let mut waiter = queued(2, &mut scenario);
     scenario.table.disconnected(scenario.now, "cut".into());
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.connects();
     scenario.send();
     scenario.answers(RENEW, Reply::NotHeld);

@@ -86,7 +86,7 @@ fn a_holder_watches_again_when_a_waiter_of_its_process_has_marked_the_lock() {
     scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
     // It has the mark already.
     let _third = queued(3, &mut scenario);
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn those_behind_the_head_ask_after_it_and_within_the_grace() {
     scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder, place }));
     scenario.passes(SECOND / 10 + SECOND / 25);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     asks_again(&mut scenario, SECOND / 50);
 }
 
@@ -121,7 +121,7 @@ fn a_waiter_behind_a_claim_of_its_own_process_asks_when_that_is_over() {
         scenario.answers(RENEW, Reply::Done);
         scenario.passes(CLAIM / 2);
         scenario.tick();
-        scenario.is_quiet();
+        scenario.assert_quiet();
         asks_again(&mut scenario, SECOND / 100);
     }
 }

@@ -172,7 +172,7 @@ impl Scenario {
     }
 
     #[track_caller]
-    fn is_quiet(&self) {
+    fn assert_quiet(&self) {
         let actions: Vec<_> = self.sent.iter().map(|(_, _, request)| request.action).collect();
         assert!(actions.is_empty(), "{actions:?}");
     }

@@ -89,11 +89,11 @@ fn a_push_to_a_waiter_that_has_left_sends_its_refused_release_at_once() {
     drop(outcome);
     scenario.abandons(1);
     scenario.answers(Action::Release, Reply::Refused(Refusal::Transient("MISCONF".into())));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     let next = PushKind::Next { claim: CLAIM, at: scenario.server_time() };
     scenario.tells(1, next);
     scenario.answers(Action::Release, Reply::NotHeld);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }
 
@@ -158,7 +158,7 @@ fn a_call_that_was_only_refused_owes_no_release() {
         let mut scenario = Scenario::connected();
         let _outcome = scenario.acquires(1, Some(Duration::ZERO));
         scenario.answers(Action::Acquire(Mode::OneTry), refused());
-        scenario.is_quiet();
+        scenario.assert_quiet();
         assert!(scenario.table.is_idle());
     }
     for is_under_way in [false, true] {
@@ -178,7 +178,7 @@ fn a_call_that_was_only_refused_owes_no_release() {
             scenario.answers(JOIN_AGAIN, transient());
             scenario.sent.clear();
         }
-        scenario.is_quiet();
+        scenario.assert_quiet();
         assert!(scenario.table.is_idle());
     }
 }
@@ -205,6 +205,6 @@ fn a_direct_request_that_found_another_value_is_no_request_that_may_have_taken_t
     scenario.send();
     scenario.answers(JOIN, Reply::Refused(Refusal::Contended));
     scenario.answers(JOIN_AGAIN, Reply::Refused(Refusal::Permanent("OOM".into())));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }

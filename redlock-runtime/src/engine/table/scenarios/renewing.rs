@@ -127,7 +127,7 @@ fn a_refused_renewal_is_sent_again_soon() {
         scenario.passes(TTL / 3);
         scenario.tick();
         scenario.answers(RENEW, Reply::Refused(refusal));
-        scenario.is_quiet();
+        scenario.assert_quiet();
         scenario.passes(SECOND);
         scenario.tick();
         scenario.answers(RENEW, Reply::Done);
@@ -161,7 +161,7 @@ fn watched(scenario: &mut Scenario) -> Arc<Lease> {
     scenario.passes(SECOND);
     scenario.tick();
     scenario.answers(Action::Watch, HELD);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     lease
 }
 
@@ -174,7 +174,7 @@ fn a_key_that_expires_before_its_lease_is_repaired_at_once() {
     assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
     scenario.answers(RENEW, Reply::Done);
     scenario.answers(Action::Watch, HELD);
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 /// A mark, a longer expiry of another client, or, on Redis 6.2, a renewal of its own.
@@ -186,11 +186,11 @@ fn a_change_after_which_the_key_outlasts_its_lease_is_not_repaired() {
     for left in [left, HOUR] {
         scenario.changes();
         scenario.answers(Action::Watch, Reply::HeldFor { left });
-        scenario.is_quiet();
+        scenario.assert_quiet();
     }
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_repair_that_is_refused_is_sent_again_after_a_pause() {
     scenario.answers(Action::Watch, Reply::HeldFor { left: SECOND });
     scenario.answers(RENEW, Reply::Refused(Refusal::Transient("OOM".into())));
     scenario.answers(Action::Watch, Reply::HeldFor { left: SECOND });
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(SECOND / 10);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);

@@ -14,10 +14,10 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
     };
     scenario.answers(JOIN, busy());
     scenario.answers(Action::WatchHolder, Reply::NotHeld);
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(SECOND / 5);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.changes();
     assert!(matches!(scenario.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
     scenario.answers(JOIN_AGAIN, busy());
@@ -38,7 +38,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     };
     let outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, foreign(1));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(2 * SECOND);
     scenario.tick();
     scenario.answers(AGAIN, foreign(0));
@@ -60,14 +60,14 @@ fn behind_a_holder_of_another_kind_whoever_has_waited_for_longer_watches() {
     };
     let outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, foreign());
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(3 * SECOND);
     scenario.tick();
     scenario.answers(AGAIN, foreign());
     scenario.answers(Action::WatchHolder, Reply::NotHeld);
     scenario.passes(5 * SECOND);
     scenario.tick();
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.changes();
     scenario.answers(AGAIN, Reply::Acquire(Verdict::Granted { fence: 1 }));
     drop(outcome);
@@ -94,7 +94,7 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     scenario.answers(Action::WatchHolder, Reply::Refused(Refusal::Permanent("NOPERM".into())));
-    scenario.is_quiet();
+    scenario.assert_quiet();
     scenario.passes(SECOND / 10);
     scenario.tick();
     assert_eq!(scenario.sent.len(), 1);

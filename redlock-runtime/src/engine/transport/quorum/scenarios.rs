@@ -74,7 +74,7 @@ impl Scenario {
         self.quorum.on_event(self.now, node, TransportEvent::Replies { sent: self.now, requests, replies });
     }
 
-    fn has_no_script(&mut self, node: usize, asked: &[(Id, Request)]) {
+    fn answer_without_script(&mut self, node: usize, asked: &[(Id, Request)]) {
         self.answers(node, asked, &Reply::Refused(Refusal::NoScript));
     }
 }
@@ -95,7 +95,7 @@ fn a_vote_without_its_script_is_asked_for_again() {
     let mut scenario = Scenario::connected();
     scenario.puts(ACQUIRE, SECOND);
     let asked = scenario.hears(1);
-    scenario.has_no_script(1, &asked);
+    scenario.answer_without_script(1, &asked);
     assert_eq!(actions(&scenario.hears(1)), actions(&asked));
 }
 
@@ -111,14 +111,14 @@ fn nothing_is_asked_for_again_behind_its_release() {
         scenario.answers(node, &asked, &voted(&asked));
     }
     scenario.puts(Action::Release, SECOND);
-    scenario.has_no_script(2, &slow);
+    scenario.answer_without_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
     // The caller has gone before the nodes have decided.
     let mut scenario = Scenario::connected();
     scenario.puts(ACQUIRE, SECOND);
     let slow = scenario.hears(2);
     scenario.puts(Action::Release, SECOND);
-    scenario.has_no_script(2, &slow);
+    scenario.answer_without_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
     assert!(scenario.quorum.voting.is_empty());
     // A renewal is not sent again either.
@@ -126,7 +126,7 @@ fn nothing_is_asked_for_again_behind_its_release() {
     scenario.puts(RENEW, SECOND);
     let slow = scenario.hears(2);
     scenario.puts(Action::Release, SECOND);
-    scenario.has_no_script(2, &slow);
+    scenario.answer_without_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
@@ -139,7 +139,7 @@ fn a_release_without_its_script_is_always_sent_again() {
         let asked = scenario.hears(node);
         scenario.answers(node, &asked, &Reply::Done);
     }
-    scenario.has_no_script(2, &slow);
+    scenario.answer_without_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
@@ -164,7 +164,7 @@ fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release
     assert_eq!(actions(&owed), [Action::Release]);
     assert!(!scenario.quorum.is_idle());
     scenario.quorum.events.clear();
-    scenario.has_no_script(2, &owed);
+    scenario.answer_without_script(2, &owed);
     let owed = scenario.hears(2);
     assert!(!scenario.quorum.is_idle());
     scenario.answers(2, &owed, &Reply::Done);
@@ -252,7 +252,7 @@ fn a_ttl_that_is_too_short_for_the_nodes_is_named() {
         }
         scenario.puts(ACQUIRE, ttl);
         scenario.quorum.end_overdue(scenario.now.after(SECOND));
-        let told = scenario.is_told();
+        let told = scenario.take_told();
         let Some(Reply::Refused(Refusal::Transient(reason))) = &told else {
             unreachable!("{told:?}");
         };
@@ -297,7 +297,7 @@ impl Scenario {
     }
 
     /// What the caller is told.
-    fn is_told(&mut self) -> Option<Reply> {
+    fn take_told(&mut self) -> Option<Reply> {
         match self.quorum.events.pop_front()? {
             TransportEvent::Replies { mut replies, .. } => replies.pop(),
             _ => None,
@@ -316,7 +316,7 @@ fn a_holder_is_shown_with_the_time_of_its_grant_although_a_node_was_repaired() {
             seen.holder.granted = granted.and_then(NonZeroU64::new);
             scenario.answers(node, &asked, &Reply::Found(Some(seen)));
         }
-        let Some(Reply::Found(Some(seen))) = scenario.is_told() else { unreachable!("it is held") };
+        let Some(Reply::Found(Some(seen))) = scenario.take_told() else { unreachable!("it is held") };
         assert_eq!(seen.holder.granted.map(NonZeroU64::get), granted.into_iter().max().flatten());
     }
 }
@@ -330,12 +330,12 @@ fn a_force_release_names_the_holder_that_a_quorum_has() {
     scenario.quorum.events.clear();
     scenario.force_releases([Some(found(holder)), Some(found(other)), Some(found(holder))]);
     assert_eq!(scenario.takes_away(), [value(holder), value(holder), value(holder)]);
-    assert_eq!(scenario.is_told(), Some(found(holder)));
+    assert_eq!(scenario.take_told(), Some(found(holder)));
     assert!(scenario.quorum.is_idle());
     // The silent node may have it, too.
     scenario.force_releases([Some(found(holder)), Some(found(holder)), None]);
     assert_eq!(scenario.takes_away(), [value(holder), value(holder), value(holder)]);
-    assert_eq!(scenario.is_told(), Some(found(holder)));
+    assert_eq!(scenario.take_told(), Some(found(holder)));
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_force_release_leaves_votes_for_a_free_lock_alone() {
     let mut scenario = Scenario::connected();
     scenario.quorum.events.clear();
     scenario.force_releases([Some(found(None)), Some(found(None)), Some(found(Some(b"vote")))]);
-    assert_eq!(scenario.is_told(), Some(found(None)));
+    assert_eq!(scenario.take_told(), Some(found(None)));
     assert_eq!(scenario.takes_away(), [None, None, None]);
 }
 
@@ -355,7 +355,7 @@ fn a_force_release_takes_from_each_node_what_it_has_where_no_quorum_agrees() {
     scenario.quorum.events.clear();
     scenario.force_releases([Some(found(one)), Some(found(None)), Some(found(other))]);
     assert_eq!(scenario.takes_away(), [value(one), None, value(other)]);
-    assert_eq!(scenario.is_told(), Some(found(None)));
+    assert_eq!(scenario.take_told(), Some(found(None)));
     // One node is down, and the two others differ.
     scenario.breaks(0);
     scenario.quorum.events.clear();
@@ -365,7 +365,7 @@ fn a_force_release_takes_from_each_node_what_it_has_where_no_quorum_agrees() {
         scenario.answers(node, &asked, &found(has));
     }
     assert_eq!(scenario.takes_away(), [None, value(one), None]);
-    assert_eq!(scenario.is_told(), Some(found(None)));
+    assert_eq!(scenario.take_told(), Some(found(None)));
 }
 
 #[test]
@@ -377,5 +377,5 @@ fn a_force_release_that_too_few_nodes_answer_fails() {
     for node in [0, 1] {
         scenario.breaks(node);
     }
-    assert!(matches!(scenario.is_told(), Some(Reply::Refused(Refusal::Transient(_)))));
+    assert!(matches!(scenario.take_told(), Some(Reply::Refused(Refusal::Transient(_)))));
 }

@@ -87,7 +87,7 @@ impl Calls {
     }
 
     /// The worker reports nothing more: it was killed, or has ended.
-    pub(crate) fn is_gone(&mut self, worker: usize) {
+    pub(crate) fn on_gone(&mut self, worker: usize) {
         self.open.retain(|(number, _), _| *number != worker);
         self.frozen.remove(&worker);
     }
@@ -121,7 +121,7 @@ impl Calls {
                         Step::Waits(wait) => format!("{outcome}, with a wait of {wait:?}"),
                         _ => outcome.to_owned(),
                     };
-                    self.was_late(name, call.key, at, Duration::from_micros(late), doing);
+                    self.note_late(name, call.key, at, Duration::from_micros(late), doing);
                 }
                 return;
             }
@@ -154,11 +154,11 @@ impl Calls {
 
     fn look(&mut self, name: HoldId, at: u64) {
         if let Some((by, doing)) = self.lateness(name, at).filter(|(by, _)| *by > PATIENCE) {
-            self.was_late(name, self.open[&name].key, at, by, doing.to_owned());
+            self.note_late(name, self.open[&name].key, at, by, doing.to_owned());
         }
     }
 
-    fn was_late(&mut self, name: HoldId, key: u64, at: u64, by: Duration, doing: String) {
+    fn note_late(&mut self, name: HoldId, key: u64, at: u64, by: Duration, doing: String) {
         self.latest = self.latest.max(by);
         if by > PROMPT {
             self.late.insert(name, Late { key, at, by, doing });
@@ -322,7 +322,7 @@ mod tests {
         say(&mut calls, "back", &[7, 1, 32 * SECOND, 0]);
         assert!(calls.late.is_empty());
         say(&mut calls, "call", &[8, 0, 0, 31 * SECOND]);
-        calls.is_gone(1);
+        calls.on_gone(1);
         calls.look_at_all(90 * SECOND);
         assert!(calls.late.is_empty());
     }

@@ -96,14 +96,14 @@ impl History {
                 ("forced", &[key, to, done]) => {
                     // Without an answer the request may still be executed.
                     let to = if done == 1 { to } else { to + UNANSWERED };
-                    self.is_forced((worker, key), to);
+                    self.on_forced((worker, key), to);
                     continue;
                 }
                 _ => {}
             }
             let hold = self.holds.get_mut(&name).unwrap_or_else(|| panic!("{name:?} has not entered"));
             match (word.as_str(), &numbers[..]) {
-                ("seen", &[_, at, deadline]) => hold.is_seen(at, deadline),
+                ("seen", &[_, at, deadline]) => hold.on_seen(at, deadline),
                 ("asks", &[_, at, until]) => hold.asked_for = Some((at, until)),
                 // Before the deadline that it had seen: it learned of a loss, or shortened the
                 // lease.
@@ -117,16 +117,16 @@ impl History {
     }
 
     /// Call this when a worker was killed or has ended: it reports nothing more.
-    pub(crate) fn is_gone(&mut self, worker: usize) {
-        self.calls.is_gone(worker);
+    pub(crate) fn on_gone(&mut self, worker: usize) {
+        self.calls.on_gone(worker);
         let forces: Vec<HoldId> =
             self.forces.keys().copied().filter(|(number, _)| *number == worker).collect();
         for name in forces {
-            self.is_forced(name, now() + UNANSWERED);
+            self.on_forced(name, now() + UNANSWERED);
         }
     }
 
-    fn is_forced(&mut self, name: HoldId, to: u64) {
+    fn on_forced(&mut self, name: HoldId, to: u64) {
         if let Some(number) = self.forces.remove(&name) {
             self.forced[number].to = to;
         }

@@ -67,7 +67,7 @@ impl Hold {
 
     /// It is inside, and its lease ends then. A shorter ttl counts from when it was sent: before
     /// that, it is not seen.
-    pub(crate) fn is_seen(&mut self, at: u64, deadline: u64) {
+    pub(crate) fn on_seen(&mut self, at: u64, deadline: u64) {
         const SENT_WITHIN: u64 = 5_000_000;
         (self.seen, self.deadline) = (at, deadline);
         self.lasts = self.lasts.max(deadline.saturating_sub(at));

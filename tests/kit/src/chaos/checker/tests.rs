@@ -63,9 +63,9 @@ fn a_holder_that_was_frozen_behind_its_ask_for_a_shorter_ttl_is_not_inside_for_t
         |first: &Hold| check(&[first.clone(), hold(2, 25 * MS, 90 * MS, Some(30 * MS), &[])]).overlaps();
     let mut first =
         Hold { asked_for: Some((12 * MS, 20 * MS)), ..hold(1, 10 * MS, 90 * MS, Some(80 * MS), &[]) };
-    first.is_seen(13 * MS, 90 * MS);
+    first.on_seen(13 * MS, 90 * MS);
     assert_eq!(overlaps(&first), 0);
-    first.is_seen(18 * MS, 90 * MS);
+    first.on_seen(18 * MS, 90 * MS);
     assert_eq!(overlaps(&first), 1, "it went on with the old deadline");
 }
 

@@ -68,11 +68,11 @@ impl Caller {
         while !*ended.borrow() {
             match self.random.pick(ACTIONS) {
                 Action::Behaves => self.behaves().await,
-                Action::IsCancelled => self.is_cancelled().await,
+                Action::IsCancelled => self.cancels().await,
                 Action::Overruns => self.overruns().await,
                 Action::Extends => self.extends().await,
                 Action::TakesSeveral => self.takes_several().await,
-                Action::IsForced => self.is_forced().await,
+                Action::IsForced => self.forces_itself().await,
                 Action::Inspects => self.inspects().await,
                 Action::DropsMany => self.drops_many().await,
             }
@@ -232,7 +232,7 @@ impl Caller {
     }
 
     /// A call that is dropped while it waits, or while its body runs.
-    async fn is_cancelled(&mut self) {
+    async fn cancels(&mut self) {
         let patience = Duration::from_millis(self.random.between(0, 40));
         let _ = timeout(patience, self.behaves()).await;
     }
@@ -303,7 +303,7 @@ impl Caller {
     }
 
     /// Takes the lock away from itself, as a route for operators in the same service does.
-    async fn is_forced(&mut self) {
+    async fn forces_itself(&mut self) {
         let (request, call_params) = self.request();
         let (before, after) = (self.random.between(0, 600), self.random.between(0, 400));
         let locks = self.locks.clone();

@@ -45,7 +45,7 @@ impl CallReport {
 
     /// The call has the lock.
     pub(crate) fn enters(&self) {
-        self.is_back(now());
+        self.note_return(now());
         self.limit.set(u64::MAX);
     }
 
@@ -54,7 +54,7 @@ impl CallReport {
         self.limit.set(after(now(), IO_TIMEOUT));
     }
 
-    fn is_back(&self, at: u64) {
+    fn note_return(&self, at: u64) {
         let limit = self.limit.get().max(self.ticker.has_started());
         let late = between(limit, at).saturating_sub(self.ticker.stolen(limit, at));
         self.late.set(self.late.get().max(late));
@@ -62,7 +62,7 @@ impl CallReport {
 
     /// The numbers are those of `checker::calls::OUTCOMES`.
     pub(crate) fn comes_back<T>(mut self, outcome: &Result<T, LockError>) {
-        self.is_back(now());
+        self.note_return(now());
         self.outcome = match outcome {
             Ok(_) => 1,
             Err(error) if error.is_busy() => 2,

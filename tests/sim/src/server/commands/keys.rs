@@ -45,7 +45,7 @@ fn expire_in(call: &mut Call<'_>, unit: i64, name: &str) -> Answer {
     match u64::try_from(expires) {
         Ok(at) if expires > now => {
             call.state.database(database).set_expiry(key, Some(at));
-            call.state.has_changed(database, key, call.state.writer());
+            call.state.on_changed(database, key, call.state.writer());
         }
         _ => {
             call.state.remove(database, key);
@@ -60,7 +60,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Answer {
         return Ok(Reply::Integer(0));
     }
     call.state.database(database).set_expiry(key, None);
-    call.state.has_changed(database, key, call.state.writer());
+    call.state.on_changed(database, key, call.state.writer());
     Ok(Reply::Integer(1))
 }
 

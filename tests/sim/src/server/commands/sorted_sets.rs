@@ -78,7 +78,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
         }
     }
     if added + changed > 0 {
-        call.state.has_changed(database, &words[1], call.state.writer());
+        call.state.on_changed(database, &words[1], call.state.writer());
     }
     Ok(Reply::Integer(added))
 }
@@ -111,7 +111,7 @@ fn change(
         call.state.database(database).remove(key);
     }
     if count > 0 {
-        call.state.has_changed(database, key, call.state.writer());
+        call.state.on_changed(database, key, call.state.writer());
     }
     Ok(Some(count))
 }

@@ -63,13 +63,13 @@ impl ClusterNodes {
         self.primary_of(node).is_some() && self.cluster.nodes.iter().all(agrees)
     }
 
-    /// A loss begins now and lasts until `has_lost`.
+    /// A loss begins now and lasts until `loss_ends`.
     pub(crate) fn begins_to_lose(&mut self, node: usize) {
         let keys = Some(self.keys_of(node));
         self.losses.push(Loss { keys, from: now(), to: u64::MAX, detection: LossDetection::AtLeaseEnd });
     }
 
-    pub(crate) fn has_lost(&mut self, to: u64) {
+    pub(crate) fn loss_ends(&mut self, to: u64) {
         if let Some(loss) = self.losses.last_mut() {
             loss.to = to;
         }
@@ -132,7 +132,7 @@ impl ClusterNodes {
                     to: u64::MAX,
                     detection: LossDetection::AtLeaseEnd,
                 });
-                self.has_lost(now());
+                self.loss_ends(now());
             }
         }
     }
@@ -162,7 +162,7 @@ impl ClusterNodes {
                         // The node was back before its replica took over.
                         self.losses.pop();
                     } else if loses {
-                        self.has_lost(at);
+                        self.loss_ends(at);
                     }
                     let shards = self.primaries.len();
                     self.primaries[node % shards] = (primary, now());

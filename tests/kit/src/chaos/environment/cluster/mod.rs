@@ -249,7 +249,7 @@ impl ClusterNodes {
             primaries.len() == 3 && primaries.iter().all(|node| node.try_run::<String>("FLUSHALL").is_ok())
         });
         self.losses.push(Loss { keys: None, from, to: u64::MAX, detection: LossDetection::AtLeaseEnd });
-        self.has_lost(now());
+        self.loss_ends(now());
         self.disturbances.push(None);
     }
 
@@ -271,7 +271,7 @@ impl ClusterNodes {
             self.begins_to_lose(node);
             self.disturbances.push(Some(self.keys_of(node)));
             let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
-            self.has_lost(now());
+            self.loss_ends(now());
             log.add("flushes", node);
         }
     }
