@@ -96,17 +96,10 @@ impl LockTable {
     /// An event of this lock, which may be new, and may be over with it.
     fn at<R>(&mut self, now: Moment, name: &Arc<str>, event: impl FnOnce(&mut Lock, &mut Context) -> R) -> R {
         self.cx.now = now;
-        if let Some(lock) = self.locks.get_mut(name) {
-            let outcome = event(lock, &mut self.cx);
-            if lock.is_over() {
-                self.locks.remove(name);
-            }
-            return outcome;
-        }
-        let mut lock = Lock::default();
-        let outcome = event(&mut lock, &mut self.cx);
-        if !lock.is_over() {
-            self.locks.insert(Arc::clone(name), lock);
+        let lock = self.locks.entry(Arc::clone(name)).or_default();
+        let outcome = event(lock, &mut self.cx);
+        if lock.is_over() {
+            self.locks.remove(name);
         }
         outcome
     }
@@ -280,13 +273,11 @@ impl LockTable {
     /// These slots may be on another node than before.
     pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
         self.all_meet(now, "slots returned");
-        let mut ids: Vec<Id> = self.cx.attempts.keys().copied().collect();
-        ids.sort_unstable();
-        for id in ids {
-            if self.cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
-                self.at_attempt(now, id, |lock, cx| lock.moved(cx, id));
+        self.at_each(now, |lock, cx, id| {
+            if cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
+                lock.moved(cx, id);
             }
-        }
+        });
     }
 
     /// The outcome of connecting; `None` before the first.

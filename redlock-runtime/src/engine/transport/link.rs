@@ -309,12 +309,8 @@ impl Link {
     }
 
     /// Sends `requests` in one write. The caller has checked the room, and has read `now` before.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
-        self.send_as(cx, now, requests, false);
-    }
-
     /// `asking`: the node does not own the slots of the requests yet.
-    pub(super) fn send_as(
+    pub(super) fn send(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,

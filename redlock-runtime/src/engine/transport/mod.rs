@@ -139,7 +139,7 @@ impl Transport {
     /// Sends `requests`, in this order for each lock. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         match self {
-            Self::One(link) => link.send(cx, now, requests),
+            Self::One(link) => link.send(cx, now, requests, false),
             Self::Quorum(quorum) => quorum.send(cx, now, requests),
             Self::Cluster(cluster) => cluster.send(cx, now, requests),
         }

@@ -297,27 +297,23 @@ impl Lock {
             .token()
             .another()
             .map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)));
-        match (token, hopeless) {
+        let error = match (token, hopeless) {
             (Ok(token), None) => {
                 waiting.set_token(token);
                 self.ask(cx, id);
+                return;
             }
             (Ok(token), Some(reason)) if waiting.ask().waits_for_ever() => {
                 telemetry::refused(&waiting.ask().key, &reason);
                 waiting.set_token(token);
                 waiting.set_refused(cx.now, reason);
                 cx.timers.set(id, waiting.due());
+                return;
             }
-            (Ok(_), Some(reason)) => {
-                let error = LockError::misconfigured(&waiting.ask().key, reason);
-                waiting.fail(error);
-                self.drop_waiting(cx, id);
-            }
-            (Err(error), _) => {
-                waiting.fail(error);
-                self.drop_waiting(cx, id);
-            }
-        }
+            (Ok(_), Some(reason)) => LockError::misconfigured(&waiting.ask().key, reason),
+            (Err(error), _) => error,
+        };
+        self.fail(cx, id, error);
     }
 
     /// The limit of this waiter has come, or is so near that the server must be asked now: its

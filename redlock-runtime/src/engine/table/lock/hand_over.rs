@@ -14,12 +14,13 @@ use std::sync::Arc;
 use super::Lock;
 use super::held::Held;
 use super::queue::NextAsker;
-use super::releasing::Releasing;
+use super::releasing::answer;
 use super::successors::Turn;
 use crate::engine::command::{AcquireOutcome, Response};
 use crate::engine::protocol::{Id, Push};
 use crate::engine::table::context::Context;
 use crate::ground::lease::Lease;
+use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::telemetry::HandOver;
 
 impl Lock {
@@ -27,14 +28,14 @@ impl Lock {
     pub(crate) fn release(&mut self, cx: &mut Context, id: Id, response: Option<Response>) {
         let Some(held) = self.take_held(id) else {
             // It was lost before, and is gone or being released.
-            Releasing::answer_lost(response);
+            answer(response, ReleaseOutcome::AlreadyLost);
             return;
         };
         cx.hold_times.learn(held.hold(), held.free_after(cx.now));
         match self.hand_over(cx, id, held) {
             Some(held) => self.give_back(cx, id, &held, response),
             // To the server it is still held.
-            None => Releasing::answer_released(response),
+            None => answer(response, ReleaseOutcome::Released),
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::Lock;
 use super::held::Held;
 use super::queue::NextAsker;
-use super::releasing::Releasing;
+use super::releasing::answer;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, ServerTime, Unconfirmed,
@@ -22,7 +22,7 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::lease::{Lease, safe_until};
-use crate::ground::outcome::LostReason;
+use crate::ground::outcome::{LostReason, ReleaseOutcome};
 use crate::ground::telemetry::{self, HandOver};
 use crate::ground::token::Token;
 
@@ -246,7 +246,7 @@ impl Lock {
             Some(response) if response.is_to_dropped() => cx.connected.then_some(response),
             response if was_held => response,
             response => {
-                Releasing::answer_lost(response);
+                answer(response, ReleaseOutcome::AlreadyLost);
                 None
             }
         };

@@ -106,7 +106,8 @@ impl Lock {
         }
     }
 
-    fn remove_apart(&mut self, id: Id) -> Option<Apart> {
+    fn remove_apart(&mut self, id: Id, is: fn(&Apart) -> bool) -> Option<Apart> {
+        self.get_apart(id).filter(|apart| is(apart))?;
         let one = self.apart.take_if(|(one, _)| *one == id).map(|(_, apart)| apart);
         one.or_else(|| self.aside.as_mut()?.others.remove(&id))
     }
@@ -220,12 +221,9 @@ impl Lock {
         if let Some(waiting) = self.queue.remove(id) {
             return Some(waiting);
         }
-        match self.remove_apart(id)? {
+        match self.remove_apart(id, |apart| matches!(apart, Apart::Trying(_)))? {
             Apart::Trying(waiting) => Some(waiting),
-            other @ (Apart::Former(_) | Apart::Releasing(_)) => {
-                self.insert_apart(id, other);
-                None
-            }
+            Apart::Former(_) | Apart::Releasing(_) => None,
         }
     }
 
@@ -242,12 +240,9 @@ impl Lock {
         if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
             return Some(held);
         }
-        match self.remove_apart(id)? {
+        match self.remove_apart(id, |apart| matches!(apart, Apart::Former(_)))? {
             Apart::Former(held) => Some(held),
-            other @ (Apart::Trying(_) | Apart::Releasing(_)) => {
-                self.insert_apart(id, other);
-                None
-            }
+            Apart::Trying(_) | Apart::Releasing(_) => None,
         }
     }
 
@@ -294,7 +289,8 @@ impl Lock {
 
     /// There is nothing to release any more.
     fn end_release(&mut self, cx: &mut Context, id: Id) {
-        if let Some(Apart::Releasing(releasing)) = self.remove_apart(id) {
+        let is_releasing = |apart: &Apart| matches!(apart, Apart::Releasing(_));
+        if let Some(Apart::Releasing(releasing)) = self.remove_apart(id, is_releasing) {
             cx.by_token.remove(releasing.token());
             cx.forget(id);
         }

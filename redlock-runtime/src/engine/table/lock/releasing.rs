@@ -46,6 +46,13 @@ pub(super) struct Releasing {
 /// The pause before a refused release is repeated.
 const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
+/// The outcome is known without a request.
+pub(super) fn answer(response: Option<Response>, outcome: ReleaseOutcome) {
+    if let Some(response) = response {
+        response.send(Ok(outcome), None);
+    }
+}
+
 /// What the table does next for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReleaseStep {
@@ -88,20 +95,6 @@ impl Releasing {
     pub(super) fn ending(mut self, hold: telemetry::Hold) -> Self {
         self.hold = hold;
         self
-    }
-
-    /// The lock is handed over.
-    pub(super) fn answer_released(response: Option<Response>) {
-        if let Some(response) = response {
-            response.send(Ok(ReleaseOutcome::Released), None);
-        }
-    }
-
-    /// The lock was lost before it could be released.
-    pub(super) fn answer_lost(response: Option<Response>) {
-        if let Some(response) = response {
-            response.send(Ok(ReleaseOutcome::AlreadyLost), None);
-        }
     }
 
     /// The key stays until `keep_until`.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use super::slot_queue::InFlight;
@@ -10,7 +10,7 @@ use crate::engine::outbox::{Outbox, Unsent};
 use crate::engine::protocol::{Disconnected, Id, Request};
 use crate::engine::redis::node::RedisNode;
 use crate::engine::slots::Slot;
-use crate::engine::transport::link::{Link, Node, TransportEvent};
+use crate::engine::transport::link::{Link, Node};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 
@@ -34,7 +34,7 @@ pub(super) struct Member {
     pub(super) abilities: Option<Abilities>,
     /// Why the last attempt to connect failed; `None` until one has, and while the node is up.
     pub(super) trouble: Option<Disconnected>,
-    link: Link,
+    pub(super) link: Link,
     outbox: Outbox<Routed>,
     /// Of the requests that were sent, in their order.
     routes: VecDeque<Route>,
@@ -106,20 +106,8 @@ impl Member {
             let batch = self.outbox.take(room, |other| other.asking() == asking);
             self.routes.extend(batch.iter().map(|routed| routed.route));
             let requests = batch.into_iter().map(|routed| (routed.id, routed.request)).collect();
-            self.link.send_as(cx, now, requests, asking);
+            self.link.send(cx, now, requests, asking);
         }
-    }
-
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
-        self.link.poll(cx, now)
-    }
-
-    pub(super) fn is_busy(&self) -> bool {
-        self.link.is_busy()
-    }
-
-    pub(super) fn due(&self) -> Option<Moment> {
-        self.link.due()
     }
 
     /// The route of the oldest request, which was answered.
@@ -132,11 +120,6 @@ impl Member {
         self.slots = slots;
         self.trouble = None;
         self.link.replace(Node::Redis(Box::new(node)))
-    }
-
-    /// Connects anew. Returns the end of the connection, if there was one.
-    pub(super) fn restart(&mut self) -> Option<TransportEvent> {
-        self.link.restart()
     }
 
     /// All requests in their order, after the connection has ended. Those that were not sent were

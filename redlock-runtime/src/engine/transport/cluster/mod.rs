@@ -18,7 +18,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::ground::host::HashMap;
-use foldhash::HashMapExt;
 
 use super::link::TransportEvent;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
@@ -82,7 +81,7 @@ impl Cluster {
             members: Vec::new(),
             slot_map: BySlot::filled(&None),
             replicas: Vec::new(),
-            slot_queues: HashMap::new(),
+            slot_queues: HashMap::default(),
             stalled: BTreeSet::new(),
             to_serve: BTreeSet::new(),
             timers: Timers::default(),
@@ -151,7 +150,7 @@ impl Cluster {
     /// Connects to all nodes anew. Their requests wait for that.
     pub(super) fn restart(&mut self, now: Moment) {
         for node in 0..self.members.len() {
-            if let Some(broke) = self.members[node].as_mut().and_then(Member::restart) {
+            if let Some(broke) = self.members[node].as_mut().and_then(|member| member.link.restart()) {
                 self.on_event(now, node, broke);
             }
         }
@@ -162,11 +161,11 @@ impl Cluster {
 
     /// True while it connects, asks for the slot map, or awaits an answer.
     pub(super) fn is_busy(&self) -> bool {
-        self.learning.is_some() || self.members.iter().flatten().any(Member::is_busy)
+        self.learning.is_some() || self.members.iter().flatten().any(|member| member.link.is_busy())
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        let links = self.members.iter().flatten().filter_map(Member::due);
+        let links = self.members.iter().flatten().filter_map(|member| member.link.due());
         links.chain(self.timers.next()).chain(self.learn_at).min()
     }
 

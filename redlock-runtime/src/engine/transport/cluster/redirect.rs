@@ -26,7 +26,7 @@ impl Cluster {
         for nth in 0..count {
             let node = (self.first + nth) % count;
             if let Some(Some(member)) = self.members.get_mut(node)
-                && let Poll::Ready(event) = member.poll(cx, now)
+                && let Poll::Ready(event) = member.link.poll(cx, now)
             {
                 self.first = node + 1;
                 self.on_event(now, node, event);

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::ground::host::HashMap;
-use foldhash::HashMapExt;
 
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};
@@ -114,7 +113,7 @@ impl Cluster {
     fn adopt(&mut self, now: Moment, layout: &Layout) {
         let before: Vec<Option<usize>> = self.slot_map.iter().map(|(_, owner)| *owner).collect();
         self.slot_map = BySlot::filled(&None);
-        let mut slots: HashMap<usize, (Slot, Slot)> = HashMap::new();
+        let mut slots: HashMap<usize, (Slot, Slot)> = HashMap::default();
         for (first, last, address) in &layout.ranges {
             let Some(node) = self.member_at(address, None) else {
                 continue;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ground::host::HashMap;
-use foldhash::HashMapExt;
 
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::slots::Slot;
@@ -80,7 +79,7 @@ impl SlotQueue {
             in_flight: 0,
             asking: 0,
             waiting: BTreeMap::new(),
-            of_token: HashMap::new(),
+            of_token: HashMap::default(),
             not_before: None,
             pauses: 0,
             reason: None,

@@ -16,7 +16,7 @@ fn renewal() -> Request {
 fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
     let mut link = Link::new(Node::Memory(MemoryNode::named("link-silent")), LIMIT);
     assert!(matches!(link.poll(cx, start), Poll::Ready(TransportEvent::Connected { .. })));
-    link.send(cx, start.after(idle), vec![(7, renewal())]);
+    link.send(cx, start.after(idle), vec![(7, renewal())], false);
     in_flight(&mut link).replies = Awaited::FromMemory(Box::pin(std::future::pending()));
     link
 }
@@ -35,7 +35,7 @@ fn batches_are_answered_in_the_order_in_which_they_were_sent() {
     assert!(matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })));
     for id in 0..32 {
         assert!(link.room().is_some());
-        link.send(&mut cx, now, vec![(id, renewal())]);
+        link.send(&mut cx, now, vec![(id, renewal())], false);
     }
     assert_eq!(link.room(), None, "so many batches at most");
     let mut answered = Vec::new();
@@ -63,8 +63,8 @@ fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
             let push = Push { token: Token::empty(), name: "lock:k".into(), kind, followers: "".into() };
             assert!(inbox.as_ref().is_some_and(|inbox| inbox.send(ConnectionEvent::Push(push)).is_ok()));
         }
-        link.send(&mut cx, now, vec![(1, renewal())]);
-        link.send(&mut cx, now, vec![(2, renewal())]);
+        link.send(&mut cx, now, vec![(1, renewal())], false);
+        link.send(&mut cx, now, vec![(2, renewal())], false);
         let mut told = Vec::new();
         while let Poll::Ready(event) = link.poll(&mut cx, now) {
             told.push(match event {

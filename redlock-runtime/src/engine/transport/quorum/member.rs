@@ -85,7 +85,7 @@ impl Member {
         {
             let requests = self.outbox.take(room, |_| true);
             let waker = NotingWaker::kept(&mut self.waker, cx.waker());
-            self.link.send(&mut waker.cx(), now, requests);
+            self.link.send(&mut waker.cx(), now, requests, false);
         }
     }
 

@@ -25,7 +25,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::ground::host::HashMap;
-use foldhash::HashMapExt;
 
 use super::link::{Link, TransportEvent};
 use super::listing;
@@ -81,8 +80,8 @@ impl Quorum {
             needed,
             identities,
             settings,
-            calls: HashMap::new(),
-            voting: HashMap::new(),
+            calls: HashMap::default(),
+            voting: HashMap::default(),
             last_call: NO_CALLER,
             timers: Timers::default(),
             estimate: FenceEstimate::new(now),
