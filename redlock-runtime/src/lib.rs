@@ -6,6 +6,7 @@
 //! * [`LockManager`] owns one engine and its connection; it is cheap to clone.
 //! * [`LockRequest`] holds the key, the ttl and the wait. It is acquired, or runs a body.
 //! * [`LockGuard`] is a held lock: it is renewed until the guard is released or dropped.
+//! * [`Election`] has one process of many lead.
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -14,6 +15,7 @@ mod block_on;
 mod builder;
 mod current;
 mod defaults;
+mod election;
 mod engine;
 mod global;
 mod ground;
@@ -33,13 +35,14 @@ mod web;
 pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
+pub use election::{Election, LeadError, Term};
 pub use ground::capabilities::Capabilities;
 pub use ground::credentials::Credentials;
 pub use ground::error::LockErrorKind;
 pub use ground::error::{FromLockError, Holder, LockError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
-pub use ground::telemetry::LockEvent;
+pub use ground::telemetry::{LockEvent, TermEnd};
 pub use guard::LockGuard;
 pub use inspect::{LockInfo, Waiter};
 pub use manager::LockManager;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::block_on::block_on;
 use crate::defaults::Defaults;
@@ -53,6 +53,8 @@ struct Shared {
     io_timeout: Duration,
     max_waiters: u32,
     defaults: Defaults,
+    /// True from the first call of `shutdown` on.
+    closing: watch::Sender<bool>,
 }
 
 impl LockManager {
@@ -61,7 +63,8 @@ impl LockManager {
     /// of this manager. Without it, a lock that is dropped while the runtime ends stays taken until
     /// its ttl has passed.
     ///
-    /// Bodies have `limit` to end by themselves. A lock that is still held after it is lost, with
+    /// Bodies have `limit` to end by themselves; that of a [leader](crate::Election::lead) is dropped
+    /// at once. A lock that is still held after it is lost, with
     /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped
     /// before its next poll, and its lock is released. A sync body cannot be stopped: its guard's
     /// [`is_held`](crate::LockGuard::is_held) becomes false, and its lock is released when the
@@ -91,6 +94,7 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn shutdown(&self, limit: Duration) -> Result<(), LockError> {
+        self.shared.closing.send_replace(true);
         let (caller, outcome) = oneshot::channel();
         self.engine().send(Command::Shutdown { until: self.engine().now().after(limit), caller });
         match outcome.await {
@@ -131,11 +135,22 @@ impl LockManager {
         defaults: Defaults,
     ) -> Self {
         let engine = Arc::new(engine);
-        Self { shared: Arc::new(Shared { engine, prefix, io_timeout, max_waiters, defaults }) }
+        let closing = watch::Sender::new(false);
+        Self { shared: Arc::new(Shared { engine, prefix, io_timeout, max_waiters, defaults, closing }) }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
+    }
+
+    /// True once it is being shut down.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.shared.closing.borrow()
+    }
+
+    /// Becomes true when it is being shut down.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.shared.closing.subscribe()
     }
 
     pub(crate) fn prefix(&self) -> &str {

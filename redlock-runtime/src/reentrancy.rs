@@ -7,12 +7,13 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task;
 
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::ground::lease::Lease;
+use crate::ground::lease::{Lease, LeaseEnd, first_end};
 use crate::ground::one_or_many::OneOrMany;
 
 /// A held lock, for a nested call to join.
@@ -34,6 +35,21 @@ impl Scope {
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
         self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| lease.check(now).is_none())
+    }
+
+    /// How long until the first of its leases ends; `None` when one has ended.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        if !self.engine.is_here() {
+            return None;
+        }
+        let now = self.engine.now();
+        // `None` is less than any duration.
+        self.holds.as_slice().iter().map(|hold| hold.lease.check(now)).min().flatten()
+    }
+
+    /// Completes when the first of its leases ends.
+    pub(crate) fn lease_end(&self) -> LeaseEnd {
+        first_end(self.engine.clock(), self.holds.map(|hold| Arc::clone(&hold.lease)))
     }
 }
 

@@ -78,7 +78,7 @@ impl Watch {
 
 pin_project! {
     /// An async body that is polled only while its lease lasts.
-    struct UntilLost<F> {
+    pub(crate) struct UntilLost<F> {
         #[pin]
         body: F,
         #[pin]
@@ -88,7 +88,7 @@ pin_project! {
 
 /// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops
 /// the body at once.
-fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
+pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
     UntilLost { body, lease: Watch::new(guard, on_lost) }
 }
 

@@ -24,6 +24,7 @@
 //! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
+//! | `leader` | who follows a leader that dies, fails or resigns; are two bodies ever inside at a time |
 //! | `credentials` | do locks outlive a change of the password; what do callers hear when there is none |
 //! | `events` | what is the callback of a manager told of gains, losses and busy locks |
 //! | `health` | does a ping tell a server that takes locks from one that does not |
@@ -57,6 +58,7 @@ mod hand_off;
 mod health;
 mod home;
 mod isolation;
+mod leader;
 mod limit;
 mod many_keys;
 mod mark;

@@ -16,6 +16,9 @@ use crate::ground::owner::Origin;
 use crate::ground::telemetry;
 use crate::ground::token::Token;
 
+/// The reason of errors after a shutdown.
+pub(crate) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
+
 /// What is large is boxed: thousands may wait for the engine.
 pub(crate) enum Command {
     /// Take a lock.
@@ -60,6 +63,12 @@ pub(crate) enum Command {
     Admin {
         id: Id,
         call: Box<AdminCall>,
+    },
+    /// Answer at this time.
+    Sleep {
+        id: Id,
+        until: Moment,
+        caller: oneshot::Sender<()>,
     },
     /// Refuse new attempts, and answer when everything is released. Leases that are held at `until`
     /// end then.

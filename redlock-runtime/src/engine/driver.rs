@@ -418,6 +418,7 @@ impl Driver {
                 self.table.confirmed(now, id, &token, confirmation);
             }
             Command::Admin { id, call } => self.table.call(now, id, *call),
+            Command::Sleep { id, until, caller } => self.table.sleep(id, until, caller),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);
                 self.closing.push(Closing::new(until, self.io_timeout, caller));

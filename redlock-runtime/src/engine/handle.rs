@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use super::EngineSettings;
 use super::command::Command;
@@ -158,6 +159,13 @@ impl Engine {
     /// Which keys may be in one call.
     pub(crate) fn multi_key(&self) -> MultiKey {
         self.multi_key
+    }
+
+    /// Completes after so long, on the clock of its leases; at once where no loop runs.
+    pub(crate) async fn sleep(&self, lasts: Duration) {
+        let (caller, over) = oneshot::channel();
+        self.send(Command::Sleep { id: self.new_id(), until: self.now().after(lasts), caller });
+        let _ = over.await;
     }
 
     /// Never blocks. An engine that has ended, or is in another process, drops the command; its

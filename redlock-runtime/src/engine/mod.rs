@@ -76,7 +76,7 @@ mod slots;
 mod table;
 #[cfg_attr(not(feature = "testing"), path = "not_tested.rs")]
 pub(crate) mod tested;
-mod timers;
+pub(crate) mod timers;
 pub(crate) mod transport;
 mod wakers;
 

@@ -4,10 +4,12 @@
 //! Each is sent once, but for the last, which a new connection sends again. Without a connection,
 //! or without a reply in time, it fails.
 
-use super::closing::SHUT_DOWN;
+use tokio::sync::oneshot;
+
 use super::context::Context;
-use crate::engine::command::AdminCall;
+use crate::engine::command::{AdminCall, SHUT_DOWN};
 use crate::engine::protocol::{Disconnected, Id, Reply, Request};
+use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::host::HashMap;
 
@@ -15,11 +17,24 @@ use crate::ground::host::HashMap;
 #[derive(Default)]
 pub(super) struct Admin {
     calls: HashMap<Id, AdminCall>,
+    /// Callers that pause, whatever the connection does.
+    sleepers: HashMap<Id, oneshot::Sender<()>>,
 }
 
 impl Admin {
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.calls.is_empty() && self.sleepers.is_empty()
+    }
+
+    pub(super) fn sleep(&mut self, cx: &mut Context, id: Id, until: Moment, caller: oneshot::Sender<()>) {
+        cx.timers.set(id, Some(until));
+        self.sleepers.insert(id, caller);
+    }
+
+    /// True when this timer was that of a caller that pauses.
+    pub(super) fn wakes(&mut self, id: Id) -> bool {
+        // A caller that has gone is not told.
+        self.sleepers.remove(&id).map(|caller| caller.send(())).is_some()
     }
 
     pub(super) fn has(&self, id: Id) -> bool {

@@ -12,8 +12,6 @@ use super::LockTable;
 use crate::engine::command::ShutdownIncomplete;
 use crate::ground::clock::Moment;
 
-pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
-
 /// A caller of shutdown, until it is answered.
 pub(crate) struct Closing {
     /// The time limit: the leases that are held then end.

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::EngineSettings;
-use super::command::{AdminCall, Ask, Extension, NewAttempt, Response};
+use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN};
 use super::outbox::Outbox;
 use super::protocol::{Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
 use super::slots::{Slot, Slots};
@@ -33,7 +33,6 @@ use crate::ground::error::LockError;
 use crate::ground::host::{self, HashMap};
 use crate::ground::token::Token;
 use admin::Admin;
-use closing::SHUT_DOWN;
 use context::Context;
 use lock::Lock;
 
@@ -215,6 +214,11 @@ impl LockTable {
         self.take_for_operator(now, request);
     }
 
+    /// A caller pauses.
+    pub(crate) fn sleep(&mut self, id: Id, until: Moment, caller: oneshot::Sender<()>) {
+        self.admin.sleep(&mut self.cx, id, until, caller);
+    }
+
     fn take_for_operator(&mut self, now: Moment, request: Option<Request>) {
         if let Some(request) = request {
             self.at(now, &request.name, |lock, cx| lock.take_for_operator(cx, &request));
@@ -243,6 +247,9 @@ impl LockTable {
     pub(crate) fn tick(&mut self, now: Moment) {
         self.cx.now = now;
         while let Some(id) = self.cx.timers.pop(now) {
+            if self.admin.wakes(id) {
+                continue;
+            }
             if self.admin.has(id) {
                 let late = Disconnected::passing("the server gave no answer in time");
                 self.admin.fail(&mut self.cx, id, &late);

@@ -56,6 +56,70 @@ pub enum LockEvent<'a> {
         /// It names the key and the holder.
         error: &'a LockError,
     },
+    /// A [leader](crate::Election::lead) has stepped down; its lock is on its way to the next one.
+    /// It began with [`Acquired`](Self::Acquired), whose fencing token is the term.
+    #[non_exhaustive]
+    TermEnded {
+        /// The key, without the prefix.
+        key: &'a str,
+        /// [`Term::number`](crate::Term::number).
+        term: u64,
+        /// How it has ended.
+        end: TermEnd,
+        /// The error of the body, for [`TermEnd::Failed`].
+        error: Option<&'a str>,
+    },
+}
+
+/// How a term of a [leader](crate::Election::lead) has ended.
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::{LockEvent, TermEnd};
+///
+/// fn page(event: &LockEvent) -> bool {
+///     matches!(event, LockEvent::TermEnded { end: TermEnd::Failed | TermEnd::Lost, .. })
+/// }
+/// # let _ = page;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TermEnd {
+    /// The body has returned a value.
+    Returned,
+    /// The body has returned an error.
+    Failed,
+    /// The body has [resigned](crate::Term::resign).
+    Resigned,
+    /// The lock was lost.
+    Lost,
+    /// The manager was [shut down](crate::LockManager::shutdown).
+    ManagerClosed,
+    /// The future of [`lead`](crate::Election::lead) was dropped, or the body panicked.
+    Dropped,
+}
+
+impl TermEnd {
+    /// The name of the end, as in the label `end` of metrics: `returned`, `failed`, `resigned`,
+    /// `lost`, `manager_closed` or `dropped`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(redlocked::TermEnd::Resigned.as_str(), "resigned");
+    /// ```
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Returned => "returned",
+            Self::Failed => "failed",
+            Self::Resigned => "resigned",
+            Self::Lost => "lost",
+            Self::ManagerClosed => "manager_closed",
+            Self::Dropped => "dropped",
+        }
+    }
 }
 
 type Callback = dyn Fn(&LockEvent<'_>) + Send + Sync;
@@ -77,6 +141,13 @@ impl Events {
     pub(crate) fn fails(&self, error: &LockError) {
         if error.is_busy() {
             self.tell(&LockEvent::Busy { error });
+        }
+    }
+
+    pub(super) fn term_ended(&self, key: &str, term: u64, end: TermEnd, error: Option<&dyn fmt::Display>) {
+        if self.0.is_some() {
+            let error = error.map(ToString::to_string);
+            self.tell(&LockEvent::TermEnded { key, term, end, error: error.as_deref() });
         }
     }
 

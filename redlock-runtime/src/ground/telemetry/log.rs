@@ -60,6 +60,12 @@ pub(super) fn callback_panicked() {
     tracing::error!(target: "redlocked", "the callback of `on_event` panicked");
 }
 
+/// The body of a leader has returned an error, which its caller may never see.
+pub(super) fn term_failed(key: &str, term: u64, error: &dyn std::fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, term, %error, "a leader steps down: its body failed");
+}
+
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");

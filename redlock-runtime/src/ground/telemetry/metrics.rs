@@ -25,6 +25,9 @@ const HOLDING: &str = "redlocked_callers_holding";
 const LOST: &str = "redlocked_locks_lost_total";
 const HAND_OVERS: &str = "redlocked_hand_overs_total";
 const RECONNECTS: &str = "redlocked_reconnects_total";
+const LEADING: &str = "redlocked_leading";
+const TERM: &str = "redlocked_term";
+const TERMS: &str = "redlocked_terms_total";
 
 /// The label `lock` of a request that was made by hand and has no label.
 const UNLABELLED: &str = "unlabelled";
@@ -39,6 +42,9 @@ pub(super) fn describe() {
     describe_counter!(LOST, "Locks that were lost while they were held, by reason");
     describe_counter!(HAND_OVERS, "Locks that went from a holder to the next waiter, by way");
     describe_counter!(RECONNECTS, "Connections to Redis that broke");
+    describe_gauge!(LEADING, "Elections that this process leads");
+    describe_gauge!(TERM, "The number of the last term of this process");
+    describe_counter!(TERMS, "Terms of this process that have ended, by how");
     // An alert needs the zero before the first one.
     counter!(RECONNECTS).increment(0);
 }
@@ -143,6 +149,28 @@ impl Drop for Wait {
 impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+/// A term of a leader.
+pub(super) struct Lead {
+    lock: SharedString,
+    leading: Gauge,
+}
+
+impl Lead {
+    #[expect(clippy::cast_precision_loss, reason = "a fencing token is below 2^53")]
+    pub(super) fn begins(label: &Arc<str>, term: u64) -> Self {
+        let lock = SharedString::from(Arc::clone(label));
+        let leading = gauge!(LEADING, "lock" => lock.clone());
+        leading.increment(1);
+        gauge!(TERM, "lock" => lock.clone()).set(term as f64);
+        Self { lock, leading }
+    }
+
+    pub(super) fn ends(&self, end: &'static str) {
+        self.leading.decrement(1);
+        counter!(TERMS, "lock" => self.lock.clone(), "end" => end).increment(1);
     }
 }
 

@@ -10,13 +10,15 @@ mod metrics;
 #[cfg_attr(not(feature = "tracing"), path = "no_spans.rs")]
 mod spans;
 
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ground::error::LockError;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
 pub(crate) use events::Events;
-pub use events::LockEvent;
+pub use events::{LockEvent, TermEnd};
 pub(crate) use log::{
     Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, lost, refused, unreachable,
 };
@@ -68,6 +70,40 @@ impl Call {
             HandOver::Server => "server",
             HandOver::Process => "process",
         });
+    }
+}
+
+/// A term of a leader. Dropped without an end, its future was dropped, or its body panicked.
+pub(crate) struct Lead {
+    key: Arc<str>,
+    term: u64,
+    events: Events,
+    metrics: metrics::Lead,
+    is_over: bool,
+}
+
+impl Lead {
+    pub(crate) fn begins(label: &Arc<str>, key: &str, term: u64, events: &Events) -> Self {
+        let metrics = metrics::Lead::begins(label, term);
+        Self { key: key.into(), term, events: events.clone(), metrics, is_over: false }
+    }
+
+    /// `error`: that of the body.
+    pub(crate) fn ends(&mut self, end: TermEnd, error: Option<&dyn Display>) {
+        self.is_over = true;
+        self.metrics.ends(end.as_str());
+        if let Some(error) = error {
+            log::term_failed(&self.key, self.term, error);
+        }
+        self.events.term_ended(&self.key, self.term, end, error);
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.ends(TermEnd::Dropped, None);
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The metrics without the feature `metrics`: none.
 #![expect(clippy::unused_self, reason = "with the feature they are used")]
 
+use std::sync::Arc;
+
 use crate::ground::owner::Origin;
 
 pub(super) fn describe() {}
@@ -33,6 +35,16 @@ impl Wait {
     pub(super) fn joins(&mut self) {}
 
     pub(super) fn ends(&mut self, _outcome: &'static str) {}
+}
+
+pub(super) struct Lead;
+
+impl Lead {
+    pub(super) fn begins(_label: &Arc<str>, _term: u64) -> Self {
+        Self
+    }
+
+    pub(super) fn ends(&self, _end: &'static str) {}
 }
 
 #[derive(Clone, Default)]

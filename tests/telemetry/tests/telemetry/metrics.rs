@@ -370,6 +370,8 @@ async fn the_dashboard_and_the_table_name_exactly_what_is_exported() {
     let guard = waits.await.unwrap().unwrap();
     locks.force_release("k").await.unwrap();
     guard.lost().await;
+    let election = locks.election("leader").label(&*seen.lock);
+    election.lead(async |_| Ok::<_, LockError>(())).await.unwrap();
 
     let scraped = recorder().render();
     let described =

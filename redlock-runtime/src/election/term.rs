@@ -1,0 +1,234 @@
+//! [`Term`]: what the body of a leader knows of its term.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::guard::LockGuard;
+use crate::reentrancy::Scope;
+
+/// The time in which a process leads: from the lock to its end. The body gets it, and may clone it
+/// for tasks that it spawns; they learn from it when they must stop.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlocked::{LockError, LockManager, Term};
+///
+/// let locks = LockManager::connect("memory://term-example").await?;
+/// let mut after = None;
+/// locks
+///     .election("billing-loop")
+///     .lead(async |term: Term| {
+///         after = Some(term.clone());
+///         Ok::<_, LockError>(())
+///     })
+///     .await?;
+/// assert!(after.is_some_and(|term| !term.is_leading()), "its term is over");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Term(Arc<State>);
+
+struct State {
+    number: u64,
+    /// The lock, which its guard releases.
+    scope: Scope,
+    /// True once the body has ended, or has resigned.
+    over: watch::Sender<bool>,
+    /// True once the manager shuts down.
+    closing: watch::Receiver<bool>,
+}
+
+impl Term {
+    pub(super) fn new(guard: &LockGuard, closing: watch::Receiver<bool>) -> Self {
+        Self(Arc::new(State {
+            number: guard.fencing_token(),
+            scope: guard.scope(),
+            over: watch::Sender::new(false),
+            closing,
+        }))
+    }
+
+    /// The number of the term: larger than that of each earlier leader under this key, as far as
+    /// [fencing tokens go](../redlocked/docs/options/index.html#how-far-fencing-tokens-go). It is
+    /// the fencing token of the leader's lock: a resource that remembers the largest one refuses
+    /// what an earlier leader still sends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://term-number-example")?;
+    /// let election = locks.election("billing-loop");
+    /// let first = election.lead_blocking(|term| Ok::<_, LockError>(term.number()))?;
+    /// let second = election.lead_blocking(|term| Ok::<_, LockError>(term.number()))?;
+    /// assert!(second > first);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Steps down: the body is stopped before its next poll, the lock goes to the next standby, and
+    /// this candidate stands by again, behind the others. A sync body is told by
+    /// [`is_leading`](Self::is_leading), and steps down when it returns. Of no effect after the
+    /// term.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect("memory://resign-example").await?;
+    /// let mut terms = Vec::new();
+    /// locks
+    ///     .election("billing-loop")
+    ///     .lead(async |term| {
+    ///         terms.push(term.number());
+    ///         if terms.len() == 1 {
+    ///             term.resign();
+    ///             std::future::pending::<()>().await; // stopped here
+    ///         }
+    ///         Ok::<_, LockError>(())
+    ///     })
+    ///     .await?;
+    /// assert!(terms.len() == 2 && terms.is_sorted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resign(&self) {
+        self.end();
+    }
+
+    /// True while this process leads: its lease lasts on its own clock, and it has not resigned and
+    /// is not shutting down. The lease ends before another process may lead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://is-leading-example")?;
+    /// locks.election("billing-loop").lead_blocking(|term| {
+    ///     for _invoice in 0..3 {
+    ///         if !term.is_leading() {
+    ///             break; // a sync body cannot be stopped from outside
+    ///         }
+    ///     }
+    ///     Ok::<_, LockError>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        !self.is_over() && self.0.scope.time_left().is_some()
+    }
+
+    /// How long the term lasts if no renewal succeeds from now on; zero when it is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://term-remaining-example")?;
+    /// let election = locks.election("billing-loop").ttl(Duration::from_secs(10));
+    /// let left = election.lead_blocking(|term| Ok::<_, LockError>(term.remaining()))?;
+    /// assert!(left > Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.is_over() { Duration::ZERO } else { self.0.scope.time_left().unwrap_or_default() }
+    }
+
+    /// Completes when this process leads no longer: for a task that the body has spawned, which is
+    /// not stopped with the body.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped and called again at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect("memory://term-ended-example").await?;
+    /// let mut spawned = None;
+    /// locks
+    ///     .election("billing-loop")
+    ///     .lead(async |term| {
+    ///         spawned = Some(tokio::spawn(async move { term.ended().await }));
+    ///         Ok::<_, LockError>(())
+    ///     })
+    ///     .await?;
+    /// if let Some(task) = spawned {
+    ///     task.await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ended(&self) {
+        if self.is_leading() {
+            let (over, lost) = (pin!(self.is_to_end()), pin!(self.0.scope.lease_end()));
+            first(over, lost).await;
+        }
+    }
+
+    /// The body ends, or is to end.
+    pub(super) fn end(&self) {
+        self.0.over.send_replace(true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        *self.0.over.borrow() || *self.0.closing.borrow()
+    }
+
+    /// Completes once the body is to end.
+    pub(super) async fn is_to_end(&self) {
+        let (mut over, mut closing) = (self.0.over.subscribe(), self.0.closing.clone());
+        // A manager that has gone does not shut down.
+        let closing = async {
+            if closing.wait_for(|closing| *closing).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        first(pin!(over.wait_for(|over| *over)), pin!(closing)).await;
+    }
+}
+
+/// Completes when the first of both does.
+pub(super) async fn first<A: Future, B: Future>(mut a: Pin<&mut A>, mut b: Pin<&mut B>) {
+    poll_fn(|cx| {
+        let is_ready = a.as_mut().poll(cx).is_ready() || b.as_mut().poll(cx).is_ready();
+        if is_ready { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term")
+            .field("number", &self.number())
+            .field("is_leading", &self.is_leading())
+            .finish_non_exhaustive()
+    }
+}
