@@ -1,8 +1,12 @@
 //! The link to a node: connecting, up or down, and its batches of requests in flight.
 //!
-//! A batch is sent by the first poll of its future, so batches go out in their order, and a release
-//! follows its acquire. Replies come in the order of the requests, so only the oldest batch is
-//! polled.
+//! A link connects, and connects again after each end of a connection, with pauses that double
+//! while that fails. A batch is written when it is submitted, so batches go out in their order, and
+//! a release follows its acquire. Replies come in the order of the requests, so only the oldest
+//! batch is polled; a grant may be told before them, any other push after them. A connection ends
+//! when an answer is overdue, or says that the next connection may do what this one refuses; its
+//! unanswered requests are handed back. Where an idle connection does not answer soon, a second one
+//! is opened beside it, and takes over if it answers first.
 
 use std::collections::VecDeque;
 use std::future::Future;

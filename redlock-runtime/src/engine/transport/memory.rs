@@ -4,6 +4,11 @@
 //!
 //! Managers that are connected to the same name share their locks. `memory://` names the empty
 //! name.
+//!
+//! Each request of a batch is executed at once, under a mutex, with the effect that the script of
+//! the same action has on a server: a lock has a holder with an expiry and a queue of waiters, and
+//! a release grants it to the first of these that is still there, by a push into its inbox. A
+//! claim that was not renewed takes the whole process out of the queue.
 
 #[cfg(feature = "testing")]
 mod faults;
@@ -37,9 +42,9 @@ pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconn
 #[derive(Clone)]
 pub(crate) struct MemoryNode {
     store: Arc<Mutex<Store>>,
-    /// Those of the store.
+    /// The faults of the store.
     faults: Option<Faults>,
-    /// That of the manager.
+    /// The manager's clock.
     clock: Clock,
 }
 
@@ -72,13 +77,13 @@ impl Store {
 struct Lock {
     holder: Option<Holding>,
     queue: VecDeque<Waiter>,
-    /// Of the waiter that got the lock last, while others wait.
+    /// The inbox of the waiter that got the lock last, while others wait.
     claim: Option<Inbox>,
 }
 
 struct Holding {
     token: Token,
-    /// In seconds since 1970.
+    /// The time of the grant, in seconds since 1970.
     granted: Option<NonZeroU64>,
     expires: Moment,
     inbox: Inbox,
@@ -246,13 +251,13 @@ impl MemoryNode {
     }
 }
 
-/// As on a server: microseconds of its clock.
+/// The microseconds of its clock, as on a server.
 fn server_time(now: Moment) -> ServerTime {
     ServerTime(now.to_nanos() / 1000)
 }
 
 impl Holding {
-    /// From now on.
+    /// The token holds the lock from now on.
     fn new(token: Token, expires: Moment, inbox: Inbox) -> Self {
         Self { token, granted: wall_clock_before(Duration::ZERO), expires, inbox }
     }

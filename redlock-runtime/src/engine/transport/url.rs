@@ -1,4 +1,8 @@
 //! Addresses: the URL that says where the locks live.
+//!
+//! One address is a server, a Sentinel group, a Cluster or a node in memory, by its scheme; several
+//! addresses are the nodes of a quorum. What an address may not have is refused with a reason, and
+//! no error shows a user, a password, or what may be part of one.
 
 use std::sync::Arc;
 

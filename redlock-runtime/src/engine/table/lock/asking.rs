@@ -31,7 +31,7 @@ use crate::ground::token::{self, Token};
 impl Lock {
     /// A caller asks for the lock.
     pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
-        // Without a cohort the server counts.
+        // The server counts where there is no cohort.
         let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
         if cx.settings.cohort > 0 && !ask.one_try && waiters >= ask.max_waiters {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
@@ -60,7 +60,7 @@ impl Lock {
         self.ask_in(cx, id, false);
     }
 
-    /// As [`ask`](Self::ask), for each waiter of the lock in this process.
+    /// Asks as one of all waiters of the lock in this process, which ask now.
     pub(super) fn ask_with_all(&mut self, cx: &mut Context, id: Id) {
         self.ask_in(cx, id, true);
     }
@@ -138,7 +138,7 @@ impl Lock {
         self.drop_waiting(cx, id);
     }
 
-    /// As [`fail`](Self::fail), for a waiter whose ask ends with an error.
+    /// Ends the attempt with this error, if there is one.
     pub(crate) fn fail_if(
         &mut self,
         cx: &mut Context,
@@ -347,7 +347,7 @@ impl Lock {
         asker.filter(|_| !is_known)
     }
 
-    /// When this attempt has asked the server, or now: then it asks.
+    /// The time when this attempt has asked the server. One that has not asks now.
     fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
         let Some(waiting) = self.waiting(asker) else { return cx.now };
         if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {

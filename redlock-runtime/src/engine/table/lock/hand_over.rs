@@ -34,7 +34,7 @@ impl Lock {
         cx.hold_times.learn(held.hold(), held.free_after(cx.now));
         match self.hand_over(cx, id, held) {
             Some(held) => self.give_back(cx, id, &held, response),
-            // To the server it is still held.
+            // The lock is still held, to the server.
             None => answer(response, ReleaseOutcome::Released),
         }
     }
@@ -95,7 +95,7 @@ impl Lock {
         self.set_holder(next_id, held);
         self.schedule(cx, next_id);
         if has_followers {
-            // As behind a grant of the server.
+            // The next waiter goes on as behind a grant of the server.
             let next = self.first_id();
             self.take_turn(cx, next.map(NextAsker::Later));
             if let Some(ends) = claim_ends {

@@ -1,7 +1,13 @@
 //! The watchdog: a held lock, its lease, and the time of its renewals.
 //!
 //! The first renewal is due after a third of the ttl, and it is repeated until the deadline of the
-//! lease. A lock that the server has not confirmed by then is lost.
+//! lease. A lock that the server has not confirmed by then is lost. A lock that was granted by a
+//! push lasts for the claim only, so its first renewal claims the ttl; most bodies end before. A
+//! lock that is held for longer than a moment is watched, and repaired when its key expires early.
+//!
+//! A change of the ttl goes along with each renewal until one is confirmed. A shorter ttl shortens
+//! the lease from when it was sent, because the server may execute it at any time. Where the lock
+//! is passed on within the process, the renewals go on under the token that the server knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +32,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
-/// For a caller of a ttl change that is not confirmed in time.
+/// What a caller hears whose ttl change is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
 
 /// Renewals that are due within this time go out in one batch, which wakes the engine once.
@@ -41,8 +47,8 @@ fn renewal_after(since: Moment, lasts: Duration) -> Moment {
 struct TtlChange {
     /// The key may last longer on the server than the new ttl.
     shortens: bool,
-    /// For one that shortens and was sent: the key may expire then, unless the server has confirmed
-    /// another ttl.
+    /// After a change that shortens was sent, the key may expire then, unless the server has
+    /// confirmed another ttl.
     ends: Option<Moment>,
     /// The caller that waits for the answer, and until when.
     caller: Option<(Moment, oneshot::Sender<Result<(), LockError>>)>,
@@ -70,10 +76,10 @@ pub(super) struct Held {
     since: Moment,
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
-    /// That of the caller who has it now.
+    /// The hold of the caller who has the lock now.
     hold: Hold,
     next_renewal: Option<Moment>,
-    /// When the last one was sent; before the first one, since when it is held.
+    /// The time when the last renewal was sent; before the first one, since when the lock is held.
     renewal_sent: Moment,
     /// The time of the first watch: most bodies end before.
     first_look: Option<Moment>,
@@ -81,7 +87,7 @@ pub(super) struct Held {
     changes: u32,
     /// The changes that are not confirmed, in their order.
     ttl_changes: Vec<TtlChange>,
-    /// Boxed: most locks are not passed on.
+    /// It is boxed because most locks are not passed on.
     successors: Option<Box<Successors>>,
     /// Another attempt of this process has got the lock, before this one knew of its loss.
     is_former: bool,
@@ -93,7 +99,7 @@ pub(super) struct Held {
     /// The caller, until the replicas have the lock.
     deliver_to: Option<Caller>,
     queue: QueueSeen,
-    /// As in the requests of its waiter, whose place in the queue it is part of.
+    /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
 }
 
@@ -219,7 +225,7 @@ impl Held {
         self.first_look.is_none() && !self.is_closed()
     }
 
-    /// When the key is free after a release.
+    /// The time from which the key is free after a release.
     pub(super) fn free_after(&self, now: Moment) -> Moment {
         self.keep_until.into_iter().fold(now, Ord::max)
     }
@@ -263,7 +269,7 @@ impl Held {
         &self.token
     }
 
-    /// That of the caller who has it now.
+    /// The hold of the caller who has the lock now.
     pub(super) fn hold(&self) -> Hold {
         self.hold
     }
@@ -404,7 +410,7 @@ impl Held {
         Action::Renew { nth: self.changes, shortens: self.shortens() }
     }
 
-    /// The same, which tells the server who has the lock.
+    /// The renewal that tells the server, too, who has the lock.
     pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
         let place_ttl = self.place_ttl;
         let passed_on = self.successors.as_mut().and_then(|successors| successors.name(place_ttl));
@@ -569,7 +575,7 @@ impl Held {
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
         self.hold = Hold { kind: ask.kind, since: now };
         self.reserved_by = None;
-        // That renewal tells the server who has it.
+        // The renewal then tells the server who has the lock.
         self.next_renewal = Some(self.next_renewal.unwrap_or(now).min(now.after(TOLD_AFTER)));
         Some(Arc::clone(&self.lease))
     }
@@ -619,7 +625,7 @@ fn holder_in(request: &Request) -> &Token {
 }
 
 impl Drop for Held {
-    /// Also at the end of the engine: a lease that is no longer renewed must end.
+    /// A lease that is no longer renewed must end, also at the end of the engine.
     fn drop(&mut self) {
         self.lease.end(LostReason::ManagerClosed);
         if let Some(caller) = self.deliver_to.take() {

@@ -67,7 +67,7 @@ impl Lock {
         if marked {
             cx.contended.insert(&waiting.ask().name);
         }
-        // Else that request crossed the push.
+        // A request that was not taken back crossed the push.
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);
         let lease = waiting.ask().lease(fence, since, safe);
@@ -158,7 +158,7 @@ impl Lock {
 
     /// The guard changes the ttl.
     pub(crate) fn extend(&mut self, cx: &mut Context, id: Id, extension: Extension) {
-        // Else it is lost, and its guard knows why.
+        // A lock that is not held was lost, and its guard knows why.
         if let Some(held) = self.held_mut(id)
             && held.lease().check(cx.now).is_some()
         {
@@ -316,7 +316,7 @@ impl Lock {
             && held.awaits_replicas()
             && !cx.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
         {
-            // As for a caller without a limit: the replicas have the usual time again.
+            // The replicas have the usual time again, as for a caller without a limit.
             let request = held.request(held.renewal());
             cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None });
         }

@@ -46,7 +46,7 @@ pub(super) struct Lock {
     queue: Queue,
     /// An attempt that stands beside the holder and the queue: most locks have one at a time.
     apart: Option<(Id, Apart)>,
-    /// Boxed: most locks have nothing here.
+    /// It is boxed because most locks have nothing here.
     aside: Option<Box<Aside>>,
 }
 

@@ -36,7 +36,7 @@ impl Lock {
         };
         match self.attempt(id) {
             Some(Attempt::Waiting(_)) => {
-                // Of a hint: only the first of this process asks, and that one may be told, too.
+                // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.first_queued() } else { None };
                 self.pushed(cx, asker.unwrap_or(id), push.kind);
@@ -84,7 +84,7 @@ impl Lock {
     }
 
     pub(super) fn pushed(&mut self, cx: &mut Context, id: Id, kind: PushKind) {
-        // Else the attempt is being released.
+        // An attempt that does not wait is being released.
         let Some(waiting) = self.waiting_mut(id) else { return };
         if waiting.defer(kind) {
             return;

@@ -1,4 +1,11 @@
 //! Replies: what each one changes for the attempt that asked.
+//!
+//! A reply goes to its attempt as it is now, which may have gone on since the request was sent. A
+//! waiter that was granted the lock becomes the holder; a busy lock gives it a place or a pause;
+//! and what the server has refused is asked for again, at once, after a pause, or not at all. A
+//! holder that the server no longer knows has lost the lock. A release ends with its answer. After
+//! a hand-over within the process, a reply to the former holder's request is for the present one:
+//! they share the token.
 
 use std::sync::Arc;
 
@@ -128,7 +135,7 @@ impl Lock {
         }
         match verdict {
             Ok(Verdict::Granted { fence }) => {
-                // Without a wait.
+                // It was granted without a wait.
                 if !request.direct {
                     cx.contended.remove(&request.name);
                 }
@@ -140,7 +147,7 @@ impl Lock {
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
                 self.fail(cx, id, error);
             }
-            // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
+            // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
             Ok(Verdict::Skipped) => {
                 waiting.undo_request();
                 self.skip(cx, id);

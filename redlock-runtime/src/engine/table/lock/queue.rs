@@ -1,5 +1,10 @@
 //! The waiters of one lock in this process, in their order. Only the first one asks again, so the
 //! load on the server grows with the number of processes, not of tasks.
+//!
+//! The first waiter stands apart: most locks have one caller at a time. Those behind it are found
+//! by their number. Their order may name some that have left, which are removed once they are the
+//! larger part. When a holder of this process leaves, its next waiter asks at once, but after a
+//! streak of such turns it asks later, and the other processes come first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,17 +18,17 @@ use crate::ground::host::{HashMap, HashSet};
 /// first.
 const LONGEST_STREAK: u32 = 32;
 
-/// In a second.
+/// The nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Queue {
     first: Option<(Id, Box<Waiting>)>,
-    /// Boxed: most locks have one caller at a time.
+    /// They are boxed because most locks have one caller at a time.
     behind: Option<Box<Behind>>,
     /// The releases to a waiter of this process since another process had its turn.
     streak: u32,
-    /// When a waiter last sent a request that has kept the queue on the server from expiring, in
+    /// The time when a waiter last sent a request that has kept the queue from expiring, in
     /// seconds: where many locks are held, room counts. 0: none has.
     kept_at: u32,
 }
@@ -142,7 +147,7 @@ impl Queue {
         self.kept_at = u32::try_from(sent.to_nanos() / NANOS).unwrap_or(0);
     }
 
-    /// When the last such request was sent, or a second before.
+    /// The time when the last such request was sent, or up to a second before.
     pub(super) fn kept_at(&self) -> Option<Moment> {
         (self.kept_at > 0).then(|| Moment::from_nanos(u64::from(self.kept_at) * NANOS))
     }

@@ -1,5 +1,11 @@
-//! An attempt that releases a lock that it has or may have, or leaves the queue: repeated until the
-//! server answers or the key has expired.
+//! An attempt that releases a lock that it has or may have, or leaves the queue.
+//!
+//! The release is sent again after each connection that broke, and after each refusal with a pause
+//! that doubles, until the server answers or the key has expired: an operator may correct the cause
+//! meanwhile. Its caller waits for the outcome until a time limit, and hears of a refusal that may
+//! last at once. Before the end of a `min_hold` the key is not deleted but left to expire then. A
+//! first release that does not find the lock tells its caller of the loss; a repeated one may be
+//! what has deleted it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +22,12 @@ use crate::ground::token::Token;
 pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
-    /// For how long the server keeps the key at most, once it has executed what was sent before the
-    /// release.
+    /// The server keeps the key for this time at most, once it has executed what was sent before
+    /// the release.
     lasts: Duration,
-    /// By then the key has expired on the server.
+    /// The key has expired on the server by then.
     until: Moment,
-    /// By then the key has expired without a `min_hold`.
+    /// Without a `min_hold` the key has expired by then.
     ttl_ends: Moment,
     /// The end of `min_hold`: before it, the release lets the key expire then.
     keep_until: Option<Moment>,
@@ -33,7 +39,8 @@ pub(super) struct Releasing {
     /// in time.
     was_granted: bool,
     may_be_queued: bool,
-    /// So many requests may have taken the lock or a place, if that is all that is known of either.
+    /// The number of requests that may have taken the lock or a place, if no more is known of
+    /// these.
     unanswered: Option<u32>,
     /// The refusals so far.
     refusals: u32,

@@ -39,8 +39,8 @@ enum Next {
     Asked,
     /// The fencing tokens that are left to a cohort.
     Fences(RangeInclusive<u64>),
-    /// `secrets`: those of the tokens of the followers, of which the ones from `left` on are left.
-    /// So many were `served`: they have had the lock, or have left when it was their turn.
+    /// `secrets`: the secrets of the tokens of the followers, of which the ones from `left` on are
+    /// left. `served`: the number of those that have had the lock, or had left at their turn.
     Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Successors {
     /// one has it now. Each follower among them has a place in the queue on the server, also one
     /// that had left when it was its turn.
     to: Vec<Token>,
-    /// So many of these were named in a request.
+    /// The number of these that were named in a request.
     named: usize,
     /// Under this token the server had the lock until it was told last.
     before: Option<Token>,
@@ -127,8 +127,7 @@ impl Successors {
 
     pub(super) fn push(&mut self, next: &Token) {
         if !self.are_followers() {
-            // Those of a cohort have no places: one that the server has not heard of needs not be
-            // named.
+            // A holder of a cohort has no place, so it is named only if the server has heard of it.
             self.to.truncate(self.named);
         }
         self.to.push(next.clone());
@@ -158,9 +157,10 @@ impl Successors {
         self.are_followers() && !self.to.is_empty()
     }
 
-    /// For how many releases the last one counts: for one in each millisecond since the grant, and
-    /// one for each follower at most. A lock that is left free for foreign clients idles for some
-    /// milliseconds: counted by holders alone, short bodies would idle for a fifth of the time.
+    /// The number of releases that the last one counts for: one in each millisecond since the
+    /// grant, and one for each follower at most. A lock that is left free for foreign clients idles
+    /// for some milliseconds: counted by holders alone, short bodies would idle for a fifth of the
+    /// time.
     pub(super) fn releases(&self, now: Moment) -> u32 {
         let Next::Followers { until, served, .. } = &self.next else { return 1 };
         let lasted = LONGEST.saturating_sub(until.since(now));
@@ -168,7 +168,7 @@ impl Successors {
         (*served).min(millis).saturating_add(1)
     }
 
-    /// For a renewal, which names them all. The followers that are left get the lock from the
+    /// What a renewal tells: it names them all. The followers that are left get the lock from the
     /// server then.
     pub(super) fn name(&mut self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
         self.end();
@@ -176,7 +176,7 @@ impl Successors {
         self.for_release(place_ttl)
     }
 
-    /// For a release: those that may have the lock on the server, or a place.
+    /// What a release tells: those that may have the lock on the server, or a place.
     pub(super) fn for_release(&self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
         let to = if self.are_followers() { &*self.to } else { self.to.get(..self.named)? };
         let place_ttl = self.are_followers().then_some(place_ttl);

@@ -1,4 +1,15 @@
-//! An attempt that does not hold the lock yet.
+//! An attempt that does not hold the lock yet: what it awaits, and what it has heard.
+//!
+//! An attempt asks, and awaits the reply. A busy lock gives it a place in the queue on the server,
+//! and then it awaits a push; or it has none, and asks again after a pause. The pause is as short
+//! as the server must be asked for: the first waiter of a process asks when the lease in front is
+//! over, and often where no push or change would tell it; the others sleep until they are first.
+//! A refusal is followed by pauses that double.
+//!
+//! What the server may have granted is counted: each request without an answer may have taken the
+//! lock or a place, so an attempt that leaves knows whether it has anything to release. A push
+//! counts only after the reply to the unanswered request, because the reply has the place that
+//! tells since when the lock is granted.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -52,12 +63,12 @@ pub(super) struct Waiting {
     token: Token,
     awaits: Awaits,
     last_answer: LastAnswer,
-    /// When that came.
+    /// The time when the last answer came.
     answered: Moment,
     /// Near its limit: an answer that comes then is new enough to give up with. `None` without a
     /// limit.
     word_from: Option<Moment>,
-    /// When to see whether it has such an answer, or, if it `awaits_word`, when to give up.
+    /// The time to see whether it has such an answer, or, if it `awaits_word`, to give up.
     gives_up: Option<Moment>,
     /// The server was asked for such an answer.
     awaits_word: bool,
@@ -69,8 +80,8 @@ pub(super) struct Waiting {
     ask_again: bool,
     /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
-    /// When the lock in front expires unless it is renewed, by the last answer, and so much later
-    /// for those behind the head.
+    /// The time when the lock in front expires by the last answer, unless it is renewed, and a
+    /// little later for those behind the head.
     over_at: Option<Moment>,
     /// A push that overtook the reply to the unanswered request.
     deferred_push: Option<Box<PushKind>>,
@@ -93,7 +104,7 @@ pub(super) struct Waiting {
     reports: Option<Reports>,
 }
 
-/// When the wait is reported: after the limit, then each time it is four times as long.
+/// The times when the wait is reported: after the limit, then each time it is four times as long.
 #[derive(Clone, Copy)]
 struct Reports {
     since: Moment,
@@ -325,7 +336,7 @@ impl Waiting {
         Request { fenced: self.ask.fenced, ..Request::new(action, name, self.token.clone(), self.ask.ttl) }
     }
 
-    /// For one whose first request comes late, the time in its token is not that of its grant.
+    /// True for a first request that is not late: then the time in its token is that of its grant.
     pub(super) fn is_first(&self, now: Moment) -> bool {
         self.asks == 0 && now.since(self.ask.started) < LATE
     }
@@ -350,7 +361,7 @@ impl Waiting {
         self.tracks_changes = false;
     }
 
-    /// When its unanswered request was sent.
+    /// The time when its unanswered request was sent.
     pub(super) fn asked_at(&self) -> Option<Moment> {
         match self.awaits {
             Awaits::Reply { sent } => Some(sent),
@@ -504,10 +515,10 @@ impl Waiting {
 
     /// It is the first waiter of this process now, which asks from time to time in case a push was
     /// lost. `kept_at`: when a waiter of this process last kept the queue on the server from
-    /// expiring. Where each is first for a moment only, this one asks as soon as the queue needs
-    /// it.
+    /// expiring: where each waiter is first for a moment only and none would ask in time, this one
+    /// asks as soon as the queue needs it.
     pub(super) fn keep_asking(&mut self, now: Moment, kept_at: Option<Moment>) {
-        // At least once between a grant and its expiry, so that it knows of the expiry.
+        // It asks at least once between a grant and its expiry, so that it knows of the expiry.
         let until = now.after(self.interval().min(self.ask.ttl + MILLISECOND));
         let keep_by = kept_at.map(|at| at.after(KEEPS_THE_QUEUE));
         // A hint may have told it to ask when a lease is over.
@@ -549,8 +560,8 @@ impl Waiting {
         Some(sent.after(later.saturating_sub(later / 100)).min(now))
     }
 
-    /// When the server told that, or a little before. It may have looked at its clock again for the
-    /// last reply.
+    /// The time when the server told that, or a little before. It may have looked at its clock
+    /// again for the last reply.
     fn told_since(&self, now: Moment, at: ServerTime) -> Moment {
         match self.place {
             Some((place, sent)) if at < place.at && place.at.0 < u64::MAX => sent.min(now),
@@ -646,7 +657,7 @@ impl Waiting {
     }
 }
 
-/// As precise as the time in a token.
+/// The time in a token is as precise as this.
 const LATE: Duration = Duration::from_secs(1);
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -673,10 +684,10 @@ const VOTE_AGAIN: Backoff = Backoff { shortest: MILLISECOND, longest: Duration::
 /// claim, so a stuck waiter with a grant delays the others by no more than its claim.
 const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 
-/// The same far behind in the queue, where nobody would hear that the lock was deleted.
+/// How often it asks far behind in the queue where nobody would hear that the lock was deleted.
 const ASK_AGAIN_UNTOLD: Duration = Duration::from_secs(2);
 
-/// The same where somebody would: less than the queue's own time to live.
+/// How often it asks there where somebody would hear it: less than the queue's time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 const _: () = assert!(2 * ASK_AGAIN_AT_LAST.as_secs() <= QUEUE_TTL.as_secs());
 

@@ -18,7 +18,7 @@ use crate::ground::clock::Moment;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Route {
     Slot(InFlight),
-    /// Of the nth primary.
+    /// A page of the nth primary.
     Page {
         nth: usize,
     },
@@ -30,13 +30,13 @@ pub(super) struct Member {
     /// The slot of its inbox, and another slot of the node.
     pub(super) slots: Option<(Slot, Slot)>,
     pub(super) up: bool,
-    /// Of its last connection.
+    /// The abilities of its last connection.
     pub(super) abilities: Option<Abilities>,
     /// Why the last attempt to connect failed; `None` until one has, and while the node is up.
     pub(super) trouble: Option<Disconnected>,
     pub(super) link: Link,
     outbox: Outbox<Routed>,
-    /// Of the requests that were sent, in their order.
+    /// The routes of the requests that were sent, in their order.
     routes: VecDeque<Route>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
     nodes: ClusterNodes,
     /// How long a node may take to answer, and how long a request may wait for a node.
     limit: Duration,
-    /// By number. A number is not used again while requests to its node are in flight.
+    /// The members by number. A number is not used again while requests to its node are in flight.
     members: Vec<Option<Member>>,
     slot_map: BySlot<Option<usize>>,
     replicas: Vec<Arc<str>>,

@@ -19,7 +19,7 @@ use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::token::Token;
 
-/// Before the node of a slot that could not serve is asked again.
+/// The pause before the node of a slot that could not serve is asked again.
 const ASK_AGAIN: Backoff =
     Backoff { shortest: Duration::from_millis(4), longest: Duration::from_millis(100) };
 
@@ -29,7 +29,7 @@ pub(super) struct InFlight {
     /// Requests are numbered as they come.
     pub(super) sequence: u64,
     pub(super) slot: Slot,
-    /// When it came.
+    /// The time when it came.
     pub(super) since: Moment,
     /// How often it has been sent elsewhere.
     pub(super) redirects: u32,

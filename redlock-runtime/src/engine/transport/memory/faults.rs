@@ -36,7 +36,7 @@ struct State {
     refusal: Option<Arc<str>>,
     /// How long a request and its reply take together.
     latency: Duration,
-    /// Of each connection.
+    /// The inboxes of the connections.
     inboxes: Vec<Inbox>,
     /// The locks that other holders renew, and their tokens.
     elsewhere: Vec<(Arc<str>, Token)>,

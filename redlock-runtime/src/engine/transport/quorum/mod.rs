@@ -351,7 +351,7 @@ impl Quorum {
         listing::page(node, self.members.len(), reply)
     }
 
-    /// Also on the nodes that did not answer: they may have granted the lock.
+    /// Releases it on all nodes: those that did not answer may have granted the lock.
     fn release_everywhere(&mut self, now: Moment, vote: Id, request: &Request) {
         let release = Request { action: Action::Release, ..request.clone() };
         self.put_after(now, NO_CALLER, release, Some(vote));

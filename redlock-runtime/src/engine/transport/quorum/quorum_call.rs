@@ -15,11 +15,11 @@ use crate::ground::token::Token;
 pub(super) struct QuorumCall {
     /// The attempt that the request is for.
     pub(super) id: Id,
-    /// As the table sent it.
+    /// The request as the table sent it.
     pub(super) request: Request,
-    /// As the nodes are asked.
+    /// The action as the nodes are asked.
     pub(super) action: Action,
-    /// When the first node was asked.
+    /// The time when the nodes were asked.
     pub(super) sent: Moment,
     /// The table has its answer.
     pub(super) is_answered: bool,
