@@ -11,9 +11,9 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, Credentials, CurrentLock, Election, FromLockError, Holder, LeadError, LockError,
-    LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager, LockManagerBuilder, LockRequest, LostReason,
-    OnLost, ReleaseOutcome, Term, TermEnd, Waiter, current,
+    Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, Holder,
+    LeadError, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager, LockManagerBuilder,
+    LockRequest, LostReason, OnLost, ReleaseOutcome, Term, TermEnd, Waiter, current,
 };
 
 #[cfg(feature = "testing")]

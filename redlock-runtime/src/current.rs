@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::acquire;
 use crate::block_on::block_on;
 use crate::ground::error::LockError;
+use crate::ground::fence::Fence;
 use crate::guard::LockGuard;
 use crate::reentrancy::{self, Scope};
 
@@ -180,12 +181,7 @@ impl CurrentLock {
     /// # }
     /// ```
     pub fn assert(&self) -> Result<(), LockError> {
-        let Some(reason) = self.guard.lost_reason() else {
-            return Ok(());
-        };
-        let lost = self.guard.lost_lease().map(|lease| lease.key());
-        let key = lost.cloned().or_else(|| self.guard.first_key()).unwrap_or_default();
-        Err(LockError::Lost { key, reason })
+        self.guard.assert()
     }
 
     /// As [`LockGuard::extend`].
@@ -265,13 +261,40 @@ impl CurrentLock {
     /// # }
     /// ```
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
+        let fences = self.fences().await?;
+        Ok(fences.iter().map(Fence::token).max().unwrap_or_default())
+    }
+
+    /// As [`LockGuard::fences`], with the tokens drawn as [`fencing_token`](Self::fencing_token)
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// As [`fencing_token`](Self::fencing_token).
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped, and called again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://current-fences-example").await?;
+    /// let fences = locks.lock("ledger").run(async |_| redlocked::current()?.fences().await).await??;
+    /// assert!(fences[0].key() == "ledger" && fences[0].token() > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn fences(&self) -> Result<Vec<Fence>, LockError> {
         let Scope { engine, holds } = self.guard.scope();
-        let mut largest = 0;
+        let mut fences = Vec::new();
         for hold in holds.as_slice() {
-            let fenced = acquire::with_fence(Arc::clone(&engine), hold.clone()).await?;
-            largest = largest.max(fenced.fencing_token());
+            let guard = acquire::with_fence(Arc::clone(&engine), hold.clone()).await?;
+            fences.extend(guard.fences());
         }
-        Ok(largest)
+        Ok(fences)
     }
 
     /// [`fencing_token`](Self::fencing_token) for sync code: blocks this thread.

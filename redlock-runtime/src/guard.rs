@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
+use crate::ground::error::LockError;
+use crate::ground::fence::Fence;
 use crate::ground::lease::Lease;
 use crate::ground::lease::{LeaseEnd, first_end};
 use crate::ground::one_or_many::OneOrMany;
@@ -256,6 +258,25 @@ impl LockGuard {
         self.leases().find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
+    /// For each lock, in the order of their keys, its name and its fencing token: for a resource that
+    /// refuses the writes of earlier holders by itself. The crate `redlocked-sqlx` does it in SQL.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://fences-example")?;
+    /// let guard = locks.lock_all(["account:1", "account:2"]).acquire_blocking()?;
+    /// for fence in guard.fences() {
+    ///     assert_eq!(guard.fencing_token_of(fence.key()), Some(fence.token()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fences(&self) -> impl Iterator<Item = Fence> {
+        self.leases().map(|lease| Fence::new(lease.key(), self.engine.prefix(), lease.fence()))
+    }
+
     /// True while the lease lasts on this process's own monotonic clock. The lease ends before the
     /// server may give the lock to another caller.
     ///
@@ -346,6 +367,31 @@ impl LockGuard {
         }
         self.lost_lease().and_then(|lease| lease.lost_reason())
     }
+
+    /// An error when the lock, or one of several, is no longer held: for `?` before a step that needs
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`], with the key and the reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://guard-assert-example")?;
+    /// let guard = locks.lock("import").acquire_blocking()?;
+    /// guard.assert()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn assert(&self) -> Result<(), LockError> {
+        let Some(reason) = self.lost_reason() else {
+            return Ok(());
+        };
+        let lost = self.lost_lease().or_else(|| self.leases().next());
+        Err(LockError::Lost { key: lost.map(|lease| Arc::clone(lease.key())).unwrap_or_default(), reason })
+    }
 }
 
 impl fmt::Debug for LockGuard {
@@ -362,7 +408,6 @@ mod tests {
     use super::*;
     use crate::acquire::Acquire;
     use crate::block_on::block_on;
-    use crate::ground::error::LockError;
     use crate::manager::LockManager;
     use crate::request::LockRequest;
 

@@ -40,6 +40,7 @@ pub use ground::capabilities::Capabilities;
 pub use ground::credentials::Credentials;
 pub use ground::error::LockErrorKind;
 pub use ground::error::{FromLockError, Holder, LockError};
+pub use ground::fence::{Fence, FenceError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};

@@ -49,7 +49,6 @@ pub struct LockManager {
 
 struct Shared {
     engine: Arc<Engine>,
-    prefix: String,
     io_timeout: Duration,
     max_waiters: u32,
     defaults: Defaults,
@@ -127,16 +126,10 @@ impl LockManager {
         block_on(self.engine(), self.shutdown(limit))
     }
 
-    pub(crate) fn new(
-        engine: Engine,
-        prefix: String,
-        io_timeout: Duration,
-        max_waiters: u32,
-        defaults: Defaults,
-    ) -> Self {
+    pub(crate) fn new(engine: Engine, io_timeout: Duration, max_waiters: u32, defaults: Defaults) -> Self {
         let engine = Arc::new(engine);
         let closing = watch::Sender::new(false);
-        Self { shared: Arc::new(Shared { engine, prefix, io_timeout, max_waiters, defaults, closing }) }
+        Self { shared: Arc::new(Shared { engine, io_timeout, max_waiters, defaults, closing }) }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -154,7 +147,7 @@ impl LockManager {
     }
 
     pub(crate) fn prefix(&self) -> &str {
-        &self.shared.prefix
+        self.shared.engine.prefix()
     }
 
     /// The name of a key on the server.
@@ -299,6 +292,6 @@ impl LockManager {
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockManager").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+        f.debug_struct("LockManager").field("prefix", &self.prefix()).finish_non_exhaustive()
     }
 }

@@ -312,7 +312,7 @@ mod tests {
     fn a_blocked_caller_keeps_its_limit_when_the_engine_is_late() {
         let limit = Duration::from_millis(20);
         let (engine, mut waiting) = Engine::stuck();
-        let locks = LockManager::new(engine, "lock:".to_owned(), limit, 10, Defaults::default());
+        let locks = LockManager::new(engine, limit, 10, Defaults::default());
         let requests = [locks.lock("a"), locks.lock("a").wait(limit), locks.lock_all(["a", "b"]).wait(limit)];
         let (told, outcomes) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -187,6 +187,7 @@ impl LockManagerBuilder {
                 reason: format!("the thread of the lock manager cannot be started: {error}").into(),
             }
         })?;
-        Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters, self.defaults))
+        let engine = engine.with_prefix(self.prefix);
+        Ok(LockManager::new(engine, self.io_timeout, self.max_waiters, self.defaults))
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     io_timeout: Duration,
     clock: Clock,
     events: Events,
+    /// What the names of its locks begin with on the server.
+    prefix: String,
     /// `None` where the locks are not in memory.
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
@@ -88,10 +90,22 @@ impl Engine {
             io_timeout,
             clock,
             events: Events::default(),
+            prefix: String::new(),
             tested,
             home,
             process: AtomicU32::new(host::process_id()),
         }
+    }
+
+    /// With what the names of its locks begin with on the server.
+    pub(crate) fn with_prefix(mut self, prefix: String) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    /// What the names of its locks begin with on the server.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// False in a forked child, where no loop reads commands.

@@ -93,6 +93,15 @@ pub enum LockError {
         /// Why.
         reason: LostReason,
     },
+    /// The resource has refused a write, because a later holder of the lock was there before: the
+    /// caller had lost the lock, and did not know. Nothing of it was written.
+    #[non_exhaustive]
+    Fenced {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// The [fencing token](crate::LockGuard::fencing_token) that came too late.
+        fence: u64,
+    },
     /// The lock was taken and released at once, because too few
     /// [`replicas`](crate::LockManagerBuilder::replicas) confirmed it in time.
     #[non_exhaustive]
@@ -217,6 +226,7 @@ impl LockError {
             Self::Deadlock { .. } => LockErrorKind::Deadlock,
             Self::QueueFull { .. } => LockErrorKind::QueueFull,
             Self::Lost { .. } => LockErrorKind::Lost,
+            Self::Fenced { .. } => LockErrorKind::Fenced,
             Self::NotReplicated { .. } => LockErrorKind::NotReplicated,
             Self::Unavailable { .. } => LockErrorKind::Unavailable,
             Self::Misconfigured { .. } => LockErrorKind::Misconfigured,
@@ -256,6 +266,7 @@ impl LockError {
             | Self::Deadlock { key }
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
+            | Self::Fenced { key, .. }
             | Self::NotReplicated { key, .. }
             | Self::InvalidKey { key, .. }
             | Self::InvalidRequest { key, .. } => Some(key),
@@ -305,7 +316,8 @@ impl LockError {
     ///   [`Holder::expires_in`].
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
     ///   [`Unavailable`](Self::Unavailable): one second.
-    /// - [`Lost`](Self::Lost) has none: the body has begun, and only its author knows whether it
+    /// - [`Lost`](Self::Lost) and [`Fenced`](Self::Fenced) have none: the body has begun, and only
+    ///   its author knows whether it
     ///   can be repeated.
     ///
     /// # Examples
@@ -337,6 +349,7 @@ impl LockError {
             Self::QueueFull { .. } | Self::NotReplicated { .. } | Self::Unavailable { .. } => Some(TRY_AGAIN),
             Self::Deadlock { .. }
             | Self::Lost { .. }
+            | Self::Fenced { .. }
             | Self::Misconfigured { .. }
             | Self::ManagerClosed { .. }
             | Self::ShutdownIncomplete { .. }
@@ -401,6 +414,11 @@ impl fmt::Display for LockError {
                 )
             }
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
+            Self::Fenced { key, fence } => write!(
+                f,
+                "`{key}` was locked by a later holder, so this write, with fencing token {fence}, was refused: drop the \
+                 transaction, and take the lock again where the work can be repeated"
+            ),
             Self::NotReplicated { key, wanted, reached } => write!(
                 f,
                 "`{key}` was locked and released again: {reached} of {wanted} replicas confirmed it in time"
@@ -613,6 +631,8 @@ pub enum LockErrorKind {
     QueueFull,
     /// [`LockError::Lost`](crate::LockError::Lost)
     Lost,
+    /// [`LockError::Fenced`](crate::LockError::Fenced)
+    Fenced,
     /// [`LockError::NotReplicated`](crate::LockError::NotReplicated)
     NotReplicated,
     /// [`LockError::Unavailable`](crate::LockError::Unavailable)
@@ -654,6 +674,7 @@ impl LockErrorKind {
             Self::Deadlock => "deadlock",
             Self::QueueFull => "queue_full",
             Self::Lost => "lost",
+            Self::Fenced => "fenced",
             Self::NotReplicated => "not_replicated",
             Self::Unavailable => "unavailable",
             Self::Misconfigured => "misconfigured",

@@ -54,6 +54,7 @@ impl Answer {
             LockErrorKind::InvalidKey => Self::InvalidName,
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
+            | LockErrorKind::Fenced
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
@@ -116,6 +117,7 @@ mod tests {
             LockErrorKind::InvalidKey => (400, None),
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
+            | LockErrorKind::Fenced
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest

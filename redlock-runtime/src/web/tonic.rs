@@ -79,6 +79,7 @@ mod tests {
                 LockErrorKind::InvalidKey => (Code::InvalidArgument, None),
                 LockErrorKind::Deadlock
                 | LockErrorKind::Lost
+                | LockErrorKind::Fenced
                 | LockErrorKind::Misconfigured
                 | LockErrorKind::ShutdownIncomplete
                 | LockErrorKind::InvalidRequest

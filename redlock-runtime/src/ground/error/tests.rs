@@ -2,12 +2,13 @@
 
 use super::*;
 
-const KINDS: [LockErrorKind; 15] = [
+const KINDS: [LockErrorKind; 16] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
     LockErrorKind::Deadlock,
     LockErrorKind::QueueFull,
     LockErrorKind::Lost,
+    LockErrorKind::Fenced,
     LockErrorKind::NotReplicated,
     LockErrorKind::Unavailable,
     LockErrorKind::Misconfigured,
@@ -49,6 +50,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::Deadlock => LockError::Deadlock { key },
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
+        LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },
         LockErrorKind::NotReplicated => LockError::NotReplicated { key, wanted: 2, reached: 1 },
         LockErrorKind::Unavailable => LockError::unavailable(&key, reason),
         LockErrorKind::Misconfigured => LockError::misconfigured(&key, reason),
