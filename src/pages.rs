@@ -18,7 +18,7 @@ const MODULES: &str = include_str!("docs.rs");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The papers of the repository that are no pages of the docs.
-const PAPERS: [&str; 7] = [
+const PAPERS: [&str; 8] = [
     "BENCHMARKS.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -26,6 +26,7 @@ const PAPERS: [&str; 7] = [
     "redlock-cli/README.md",
     "redlock-macros/README.md",
     "redlock-runtime/README.md",
+    "redlocked-sqlx/README.md",
 ];
 
 /// The README and the pages, by their paths.
@@ -43,7 +44,8 @@ fn pages() -> io::Result<Vec<(String, String)>> {
 
 /// The sources of the published crates.
 fn sources() -> io::Result<Vec<String>> {
-    let folders = ["src", "redlock-cli/src", "redlock-macros/src", "redlock-runtime/src"];
+    let folders =
+        ["src", "redlock-cli/src", "redlock-macros/src", "redlock-runtime/src", "redlocked-sqlx/src"];
     let mut folders: Vec<_> = folders.map(|path| Path::new(ROOT).join(path)).into();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -229,6 +231,8 @@ fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
     while others.inspect_blocking("stock:42")?.is_some_and(|lock| lock.waiters() > 0) {}
     locks.force_release_blocking("stock:42")?;
     errors.push(("Lost", held.extend_blocking(short).err()));
+    let fence = lock().run_blocking(|guard| guard.fences().next())?;
+    errors.push(("Fenced", fence.map(|fence| fence.refused())));
     errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
     let held = lock().acquire_blocking()?;
     errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));

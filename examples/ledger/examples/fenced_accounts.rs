@@ -1,78 +1,58 @@
-//! Two workers and one account in Postgres: the one whose lease has ended writes too late, and the
-//! row refuses it, because its fencing token is old.
+//! Two workers and one account in Postgres: the one that has slept for longer than its lease writes
+//! too late, and its transaction is refused, because its fencing token is old.
 //!
-//! Needs a database that it may create a temporary table in:
+//! Needs a database that it may create tables in, `redlocked_fences` and `redlocked_account`:
 //! `DATABASE_URL=postgres://postgres@localhost/postgres`. On Redis when `REDIS_URL` is set, else on
 //! `memory://`, which is this process alone.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
 use std::error::Error;
-use std::time::Duration;
 
-use redlocked::{LockError, LockManager};
-use tokio_postgres::{Client, NoTls};
+use redlocked::{Fence, LockManager, distributed_lock};
+use redlocked_sqlx::{FencedGuard, create_table, record};
+use sqlx::PgPool;
 
-const TABLE: &str =
-    "CREATE TEMPORARY TABLE account (id bigint PRIMARY KEY, balance bigint, fence bigint NOT NULL DEFAULT 0);
-                     INSERT INTO account VALUES (1, 100)";
+type Failure = Box<dyn Error + Send + Sync>;
 
-/// The fence is in the condition: a later holder has left a larger fencing token, and then no row
-/// is changed.
-const WRITE: &str = "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2";
+const ACCOUNT: &str = "CREATE TABLE IF NOT EXISTS redlocked_account (id bigint PRIMARY KEY, balance bigint)";
 
-#[derive(Debug)]
-struct Stale;
+const WRITE: &str = "INSERT INTO redlocked_account VALUES ($1, $2) \
+                     ON CONFLICT (id) DO UPDATE SET balance = excluded.balance";
 
-async fn write(
-    database: &Client,
-    balance: i64,
-    fence: i64,
-) -> Result<Result<(), Stale>, tokio_postgres::Error> {
-    let changed = database.execute(WRITE, &[&balance, &fence, &1_i64]).await?;
-    println!("a balance of {balance} with fencing token {fence}: {changed} rows changed");
-    Ok(if changed == 1 { Ok(()) } else { Err(Stale) })
+/// One worker at a time is here for an account, and one that has lost its lock commits nothing.
+#[distributed_lock(key = "account:{id}", wait = "5s", guard = lock)]
+async fn write(pool: &PgPool, id: i64, balance: i64) -> Result<Option<Fence>, Failure> {
+    let mut tx = pool.begin().await?;
+    lock.fence_in(&mut tx).await?;
+    sqlx::query(WRITE).bind(id).bind(balance).execute(&mut *tx).await?;
+    lock.commit(tx).await?;
+    println!("a balance of {balance} is committed");
+    Ok(lock.fences().next())
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     kit::no_arguments();
     let database = std::env::var("DATABASE_URL")
         .map_err(|_| "DATABASE_URL is not set: for example postgres://postgres@localhost/postgres")?;
-    let (database, connection) = tokio_postgres::connect(&database, NoTls).await?;
-    let connection = tokio::spawn(connection);
-    database.batch_execute(TABLE).await?;
-
+    let pool = PgPool::connect(&database).await?;
+    create_table(&pool).await?;
+    sqlx::query(ACCOUNT).execute(&pool).await?;
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
-    let locks = LockManager::connect(&url).await?;
-    let request = locks.lock("account:1").label("worker").wait(Duration::from_secs(5));
+    LockManager::connect(&url).await?.set_global();
 
-    // A worker of which nothing is heard for longer than its ttl.
-    let late = request.clone().ttl(Duration::from_millis(200)).renew(false).acquire().await?;
-    let late_fence = i64::try_from(late.fencing_token())?;
-    late.lost().await;
+    let early = write(&pool, 1, 80).await?.ok_or("a guard holds a lock")?;
+    write(&pool, 1, 70).await?;
 
-    // The next one writes twice with one token.
-    let written = request
-        .run(async |guard| {
-            let fence = i64::try_from(guard.fencing_token())?;
-            for balance in [80, 70] {
-                if write(&database, balance, fence).await?.is_err() {
-                    return Err("a later holder was here".into());
-                }
-            }
-            Ok::<_, Box<dyn Error>>(())
-        })
-        .await;
-    match written {
-        Err(error @ LockError::Lost { .. }) => return Err(error.into()),
-        written => written??,
-    }
-
-    let refused = write(&database, 130, late_fence).await?.is_err();
-    let balance: i64 = database.query_one("SELECT balance FROM account WHERE id = 1", &[]).await?.get(0);
+    // What the first worker would do, had it slept until now in front of this statement.
+    let mut tx = pool.begin().await?;
+    let refused = record(&mut tx, &early).await;
+    let Err(error) = refused else { return Err("the stale write went through".into()) };
+    println!("a balance of 130: {error}");
+    tx.rollback().await?;
+    let balance: i64 =
+        sqlx::query_scalar("SELECT balance FROM redlocked_account WHERE id = 1").fetch_one(&pool).await?;
     println!("the balance is {balance}");
-    drop(database);
-    connection.await??;
-    if refused && balance == 70 { Ok(()) } else { Err("the stale write went through".into()) }
+    if error.is_fenced() && balance == 70 { Ok(()) } else { Err("the balance is wrong".into()) }
 }

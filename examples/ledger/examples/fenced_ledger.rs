@@ -1,4 +1,4 @@
-//! A writer that has lost its lock and writes all the same: the table refuses it, because its
+//! A writer that has lost its lock and writes all the same: the transaction refuses it, because its
 //! fencing token is old.
 //!
 //! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
@@ -8,28 +8,16 @@
 use std::error::Error;
 use std::time::Duration;
 
-use redlocked::{LockGuard, LockManager};
-use rusqlite::{Connection, params};
-
-/// The fence is here: the row remembers the largest fencing token, and accepts a write only with a
-/// larger one.
-const WRITE: &str = "UPDATE ledger SET balance = ?1, fence = ?2 WHERE id = 1 AND fence < ?2";
-
-/// Writes the balance. True when the row accepted it.
-fn write(ledger: &Connection, who: &str, guard: &LockGuard, balance: i64) -> Result<bool, Box<dyn Error>> {
-    // A fencing token is below 2^53, so it fits into every kind of column.
-    let fence = i64::try_from(guard.fencing_token())?;
-    let changed = ledger.execute(WRITE, params![balance, fence])?;
-    println!("{who} writes a balance of {balance} with fencing token {fence}: {changed} rows changed");
-    Ok(changed == 1)
-}
+use redlocked::{Fence, LockManager};
+use redlocked_sqlx::{FencedGuard, create_table, record};
+use sqlx::SqlitePool;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     kit::no_arguments();
-    let ledger = Connection::open_in_memory()?;
-    ledger.execute_batch("CREATE TABLE ledger (id INTEGER PRIMARY KEY, balance INTEGER, fence INTEGER)")?;
-    ledger.execute("INSERT INTO ledger VALUES (1, 100, 0)", [])?;
+    let pool = SqlitePool::connect("sqlite::memory:").await?;
+    create_table(&pool).await?;
+    sqlx::query("CREATE TABLE ledger AS SELECT 1 AS id, 100 AS balance").execute(&pool).await?;
 
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
     let locks = LockManager::connect(&url).await?;
@@ -38,18 +26,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Ann reads a balance of 100 and falls asleep: a long pause, a suspended machine, a packet that
     // is late.
     let ann = ledger_lock.clone().ttl(Duration::from_millis(200)).renew(false).acquire().await?;
+    let anns: Vec<Fence> = ann.fences().collect();
     println!("Ann has the lock, reads 100, and falls asleep");
     ann.lost().await;
 
     let bob = ledger_lock.acquire().await?;
     println!("Ann's lease has ended, and Bob has the lock");
-    let bobs = write(&ledger, "Bob", &bob, 70)?;
-    bob.release().await?;
+    let mut tx = pool.begin().await?;
+    bob.fence_in(&mut tx).await?;
+    sqlx::query("UPDATE ledger SET balance = 70").execute(&mut *tx).await?;
+    bob.commit(tx).await?;
+    println!("Bob has written a balance of 70");
 
-    // Ann wakes up. A caller that asks `ann.is_held()` first learns of the loss; a write that is
-    // under way cannot ask.
-    let anns = write(&ledger, "Ann", &ann, 130)?;
-    let balance: i64 = ledger.query_row("SELECT balance FROM ledger WHERE id = 1", [], |row| row.get(0))?;
+    // Ann wakes up. `ann.fence_in` looks at her lease first, and would say that it is lost. Had she
+    // looked just before she fell asleep, the database would say it.
+    let mut tx = pool.begin().await?;
+    let refused = match record(&mut tx, &anns[0]).await {
+        Ok(()) => false,
+        Err(error) => {
+            println!("Ann wants to write 130: {error}");
+            error.is_fenced()
+        }
+    };
+    tx.rollback().await?;
+    let balance: i64 = sqlx::query_scalar("SELECT balance FROM ledger").fetch_one(&pool).await?;
     println!("the balance is {balance}");
-    if bobs && !anns && balance == 70 { Ok(()) } else { Err("the stale write went through".into()) }
+    if refused && balance == 70 { Ok(()) } else { Err("the stale write went through".into()) }
 }

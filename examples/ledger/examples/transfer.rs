@@ -10,15 +10,15 @@ use std::error::Error;
 use std::sync::Arc;
 
 use redlocked::{LockManager, distributed_lock};
-use rusqlite::Connection;
-use tokio::sync::Mutex;
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqlitePoolOptions;
 use tokio::task::JoinSet;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 struct Bank {
     locks: LockManager,
-    table: Mutex<Connection>,
+    table: SqlitePool,
 }
 
 impl Bank {
@@ -38,13 +38,13 @@ impl Bank {
     }
 
     async fn balance(&self, account: u32) -> Result<i64, Failure> {
-        let sql = "SELECT balance FROM account WHERE id = ?1";
-        Ok(self.table.lock().await.query_row(sql, [account], |row| row.get(0))?)
+        let balance = sqlx::query_scalar("SELECT balance FROM account WHERE id = ?");
+        Ok(balance.bind(account).fetch_one(&self.table).await?)
     }
 
     async fn set_balance(&self, account: u32, balance: i64) -> Result<(), Failure> {
-        let sql = "UPDATE account SET balance = ?2 WHERE id = ?1";
-        self.table.lock().await.execute(sql, (account, balance))?;
+        let update = sqlx::query("UPDATE account SET balance = ? WHERE id = ?");
+        update.bind(balance).bind(account).execute(&self.table).await?;
         Ok(())
     }
 }
@@ -52,13 +52,15 @@ impl Bank {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     kit::no_arguments();
-    let table = Connection::open_in_memory()?;
-    table.execute_batch(
+    let table = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+    sqlx::raw_sql(
         "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER);
          INSERT INTO account VALUES (1, 100), (2, 100), (3, 100)",
-    )?;
+    )
+    .execute(&table)
+    .await?;
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
-    let bank = Arc::new(Bank { locks: LockManager::connect(&url).await?, table: Mutex::new(table) });
+    let bank = Arc::new(Bank { locks: LockManager::connect(&url).await?, table });
 
     let mut transfers = JoinSet::new();
     for round in 0..50 {

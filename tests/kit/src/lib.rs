@@ -4,6 +4,7 @@
 //! | you need | take |
 //! | --- | --- |
 //! | a Redis server: fresh, durable, with a password, or one for all tests of the process | [`RedisServer`] |
+//! | PostgreSQL, MariaDB | [`DatabaseServer`] |
 //! | several: a Cluster, independent servers, a primary with its sentinels | [`RedisCluster`], [`Quorum`], [`SentinelGroup`] |
 //! | servers that speak TLS, and the authority behind their certificates | [`TlsServer`], [`tls_cluster`], [`Authority`] |
 //! | a network that holds replies back, adds some, cuts connections or leads elsewhere | [`Proxy`] |
@@ -49,6 +50,7 @@ pub mod chaos;
 mod cluster;
 pub mod contender;
 mod cores;
+mod database;
 mod delay;
 pub mod figures;
 pub mod install;
@@ -74,6 +76,7 @@ pub use arguments::{Arguments, no_arguments, no_bench_arguments, or_usage, secon
 pub use calls::{connect, dropped_before_its_reply, listed, polled, runtime, trouble};
 pub use cluster::{RedisCluster, owns};
 pub use cores::Cores;
+pub use database::DatabaseServer;
 pub use delay::DelayProxy;
 pub use late::LateProxy;
 #[cfg(target_os = "linux")]

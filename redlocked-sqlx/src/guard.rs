@@ -1,0 +1,225 @@
+//! [`FencedGuard`]: what a guard can do with a transaction.
+
+use redlocked::{CurrentLock, Fence, FenceError, LockError, LockGuard, ReleaseOutcome};
+
+use crate::transaction::FencedTransaction;
+
+/// Fenced transactions, of a [`LockGuard`] and of the [`CurrentLock`] that code runs under.
+pub trait FencedGuard: Send + Sized {
+    /// Records the fencing token of each lock of the guard in the table `redlocked_fences`: one
+    /// statement for each lock, in the order of the keys. From then on, all of the transaction is
+    /// fenced:
+    ///
+    /// * It fails when a later holder of the lock has committed, or commits first.
+    /// * A later holder that does the same waits until this transaction has ended.
+    ///
+    /// So it comes first, in a transaction that was begun after the lock was taken: what is read
+    /// behind it is what the last holder has committed. `READ COMMITTED` is enough. One holder may
+    /// do it in many transactions.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Lock`] with [`LockError::Fenced`] when a later holder was there before, and with
+    /// [`LockError::Lost`] when the lease has ended; [`FenceError::Store`] with the error of the
+    /// database, such as a missing table ([`create_table`](crate::create_table)), or a failure to
+    /// serialize in a stricter isolation than `READ COMMITTED`. After each, drop the transaction.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, drop the transaction as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use redlocked::{Fence, LockManager, distributed_lock};
+    /// use redlocked_sqlx::{FencedGuard, record};
+    /// use sqlx::SqlitePool;
+    ///
+    /// # #[derive(Debug)]
+    /// # struct Failure(String);
+    /// # impl<E: std::error::Error> From<E> for Failure {
+    /// #     fn from(error: E) -> Self { Self(error.to_string()) }
+    /// # }
+    /// #[distributed_lock(key = "account:{id}", guard = lock)]
+    /// async fn deposit(pool: &SqlitePool, id: u32, amount: i64) -> Result<Option<Fence>, Failure> {
+    ///     let mut tx = pool.begin().await?;
+    ///     lock.fence_in(&mut tx).await?;
+    ///     let deposit = sqlx::query("UPDATE account SET balance = balance + ? WHERE id = ?");
+    ///     deposit.bind(amount).bind(id).execute(&mut *tx).await?;
+    ///     lock.commit(tx).await?; // in the body, where the lock is held
+    ///     Ok(lock.fences().next())
+    /// }
+    ///
+    /// let pool = SqlitePool::connect("sqlite::memory:").await?;
+    /// redlocked_sqlx::create_table(&pool).await?;
+    /// sqlx::query("CREATE TABLE account (id INT, balance INT)").execute(&pool).await?;
+    /// LockManager::connect("memory://").await?.set_global();
+    /// let early = deposit(&pool, 7, 100).await.unwrap();
+    /// let late = deposit(&pool, 7, -30).await.unwrap();
+    ///
+    /// // A writer that was suspended for so long that another one has come and gone.
+    /// let mut tx = pool.begin().await?;
+    /// let refused = record(&mut tx, &early.unwrap()).await;
+    /// assert!(refused.is_err_and(|error| error.is_fenced()));
+    /// # let _ = (late, Duration::ZERO);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn fence_in<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+    ) -> impl Future<Output = Result<(), FenceError<T::Error>>> + Send;
+
+    /// Commits while the lock is held, and then releases it.
+    ///
+    /// A guard that is borrowed, as in an annotated function, and a [`CurrentLock`] leave the release
+    /// to its owner.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Lock`] with [`LockError::Lost`] when the lease has ended: nothing was sent, and
+    /// the transaction is rolled back. [`FenceError::Store`] with the error of the database: where
+    /// its connection broke, the transaction may have been committed, so look before the work is done
+    /// again. The lock is released in each case.
+    ///
+    /// That the release has failed is no error, because the transaction is committed:
+    /// [`Committed::release`] tells. It is tried again until the ttl has passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the lock is released, and the transaction may be committed or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlocked::{LockManager, ReleaseOutcome};
+    /// use redlocked_sqlx::FencedGuard;
+    /// use sqlx::SqlitePool;
+    ///
+    /// let pool = SqlitePool::connect("sqlite::memory:").await?;
+    /// redlocked_sqlx::create_table(&pool).await?;
+    /// sqlx::query("CREATE TABLE account (id INT, balance INT)").execute(&pool).await?;
+    ///
+    /// let locks = LockManager::connect("memory://").await?;
+    /// let guard = locks.lock("account:7").acquire().await?;
+    /// let mut tx = pool.begin().await?;
+    /// guard.fence_in(&mut tx).await?;
+    /// sqlx::query("INSERT INTO account VALUES (7, 100)").execute(&mut *tx).await?;
+    /// let committed = guard.commit(tx).await?;
+    /// assert_eq!(committed.release(), Some(Ok(ReleaseOutcome::Released)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn commit<T: FencedTransaction>(
+        self,
+        tx: T,
+    ) -> impl Future<Output = Result<Committed, FenceError<T::Error>>> + Send;
+}
+
+impl FencedGuard for LockGuard {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+        self.assert()?;
+        for fence in self.fences() {
+            record(tx, &fence).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+        (&self).commit(tx).await?;
+        Ok(Committed { release: Some(self.release().await) })
+    }
+}
+
+impl FencedGuard for &LockGuard {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+        (**self).fence_in(tx).await
+    }
+
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+        self.assert()?;
+        commit(tx, self.fences().next()).await
+    }
+}
+
+impl FencedGuard for CurrentLock {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+        self.assert()?;
+        for fence in self.fences().await? {
+            record(tx, &fence).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+        self.assert()?;
+        commit(tx, self.fences().await?.into_iter().next()).await
+    }
+}
+
+/// What [`commit`](FencedGuard::commit) has done: the transaction is committed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Committed {
+    release: Option<Result<ReleaseOutcome, LockError>>,
+}
+
+impl Committed {
+    /// What [`LockGuard::release`] has returned; `None` where the release is left to the owner of the
+    /// guard.
+    #[must_use]
+    pub fn release(self) -> Option<Result<ReleaseOutcome, LockError>> {
+        self.release
+    }
+}
+
+/// [`fence_in`](FencedGuard::fence_in) for one fence, for code that has no guard. Nothing looks at
+/// the lease: the database decides.
+///
+/// # Errors
+///
+/// As [`fence_in`](FencedGuard::fence_in), but for [`LockError::Lost`].
+///
+/// # Cancel safety
+///
+/// When the future is dropped, drop the transaction as well.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+/// # redlocked_sqlx::create_table(&pool).await?;
+/// # let locks = redlocked::LockManager::connect("memory://").await?;
+/// let guard = locks.lock("account:7").acquire().await?;
+/// let fence = guard.fences().next().ok_or("a guard holds a lock")?;
+/// let mut tx = pool.begin().await?;
+/// redlocked_sqlx::record(&mut tx, &fence).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(), FenceError<T::Error>> {
+    // Below 2^53.
+    let number = fence.token().cast_signed();
+    let recorded = tx.record(T::DIALECT.text(), fence.name(), number).await;
+    let recorded =
+        recorded.map_err(|error| fence.failed("to record its fence in `redlocked_fences`", error))?;
+    if T::DIALECT.is_accepted(recorded, fence.token()) { Ok(()) } else { Err(fence.refused().into()) }
+}
+
+/// `fence` names the lock in an error.
+async fn commit<T: FencedTransaction>(
+    tx: T,
+    fence: Option<Fence>,
+) -> Result<Committed, FenceError<T::Error>> {
+    match (tx.commit().await, fence) {
+        (Ok(()), _) => Ok(Committed { release: None }),
+        (Err(error), Some(fence)) => Err(fence.failed("the commit", error)),
+        (Err(_), None) => Err(LockError::NotLocked.into()),
+    }
+}

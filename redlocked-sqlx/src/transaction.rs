@@ -1,0 +1,172 @@
+//! [`FencedTransaction`]: a transaction that can record a fence. [`Dialect`]: how its database does.
+
+use std::error::Error;
+
+/// A transaction in which a fence can be recorded: those of sqlx 0.8, and yours.
+///
+/// Any other client, or another version of sqlx, is served by two short methods on a type of your
+/// own around its transaction.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlocked::LockManager;
+/// use redlocked_sqlx::{Dialect, FencedGuard, FencedTransaction, Recorded};
+/// use sqlx::{Sqlite, SqlitePool, Transaction};
+///
+/// /// In real life around a transaction of another client.
+/// struct Mine<'c>(Transaction<'c, Sqlite>);
+///
+/// impl FencedTransaction for Mine<'_> {
+///     const DIALECT: Dialect = Dialect::Sqlite;
+///     type Error = sqlx::Error;
+///
+///     async fn record(&mut self, text: &'static str, name: &str, fence: i64) -> Result<Recorded, sqlx::Error> {
+///         let query = sqlx::query(text).bind(name).bind(fence);
+///         let rows = query.execute(&mut *self.0).await?.rows_affected();
+///         Ok(Recorded { rows, last_insert_id: 0 }) // the id is for MySQL alone
+///     }
+///
+///     async fn commit(self) -> Result<(), sqlx::Error> {
+///         self.0.commit().await
+///     }
+/// }
+///
+/// let pool = SqlitePool::connect("sqlite::memory:").await?;
+/// redlocked_sqlx::create_table(&pool).await?;
+/// let locks = LockManager::connect("memory://").await?;
+/// let guard = locks.lock("account:7").acquire().await?;
+/// let mut tx = Mine(pool.begin().await?);
+/// guard.fence_in(&mut tx).await?;
+/// guard.commit(tx).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait FencedTransaction: Send {
+    /// The database.
+    const DIALECT: Dialect;
+
+    /// The error of the client.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Runs one statement with two values, in the order of its placeholders.
+    fn record(
+        &mut self,
+        text: &'static str,
+        name: &str,
+        fence: i64,
+    ) -> impl Future<Output = Result<Recorded, Self::Error>> + Send;
+
+    /// Commits.
+    fn commit(self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// What a database says of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// How many rows it has inserted or changed.
+    pub rows: u64,
+    /// What `LAST_INSERT_ID()` is after it. Read for [`Dialect::MySql`] alone.
+    pub last_insert_id: u64,
+}
+
+/// How a database records a fence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// PostgreSQL 9.5 or later, with placeholders such as `$1`.
+    Postgres,
+    /// SQLite 3.24 or later.
+    Sqlite,
+    /// MySQL 5.7 or later, and MariaDB 10.2 or later, on InnoDB.
+    MySql,
+}
+
+impl Dialect {
+    /// One statement that keeps the larger number. It locks the row until the end of the transaction.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Postgres => {
+                "INSERT INTO redlocked_fences AS f (name, fence) VALUES ($1, $2) \
+                 ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE f.fence <= excluded.fence"
+            }
+            Self::Sqlite => {
+                "INSERT INTO redlocked_fences AS f (name, fence) VALUES (?, ?) \
+                 ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE f.fence <= excluded.fence"
+            }
+            // The number of changed rows depends on a flag of the connection. The number that is kept comes back as
+            // the id, whether it has changed or not.
+            Self::MySql => {
+                "INSERT INTO redlocked_fences (name, fence) VALUES (?, ?) \
+                 ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, VALUES(fence)))"
+            }
+        }
+    }
+
+    /// Whether the statement has found no larger number.
+    pub(crate) fn is_accepted(self, recorded: Recorded, fence: u64) -> bool {
+        match self {
+            Self::Postgres | Self::Sqlite => recorded.rows > 0,
+            // A row that is new has no id.
+            Self::MySql => recorded.last_insert_id <= fence,
+        }
+    }
+}
+
+/// The databases of sqlx.
+macro_rules! of_sqlx {
+    ($($(#[$when:meta])* $database:ident: $dialect:ident, $table:expr, $id:expr;)*) => {
+        $(
+            $(#[$when])*
+            impl FencedTransaction for sqlx::Transaction<'_, sqlx::$database> {
+                const DIALECT: Dialect = Dialect::$dialect;
+
+                type Error = sqlx::Error;
+
+                async fn record(
+                    &mut self,
+                    text: &'static str,
+                    name: &str,
+                    fence: i64,
+                ) -> Result<Recorded, sqlx::Error> {
+                    let done = sqlx::query(text).bind(name).bind(fence).execute(&mut **self).await?;
+                    Ok(Recorded { rows: done.rows_affected(), last_insert_id: $id(&done) })
+                }
+
+                async fn commit(self) -> Result<(), sqlx::Error> {
+                    sqlx::Transaction::commit(self).await
+                }
+            }
+
+            $(#[$when])*
+            impl FencedDatabase for sqlx::$database {
+                const TABLE: &'static str = $table;
+            }
+        )*
+    };
+}
+
+/// A database of sqlx whose transactions can record a fence, and in which
+/// [`create_table`](crate::create_table) makes the table.
+pub trait FencedDatabase: sqlx::Database {
+    /// What makes the table.
+    const TABLE: &'static str;
+}
+
+/// Of several that make it at once, PostgreSQL refuses all but one, also with `IF NOT EXISTS`.
+#[cfg(feature = "postgres")]
+const POSTGRES_TABLE: &str = concat!(
+    "DO $$ BEGIN ",
+    include_str!("tables/postgres.sql"),
+    "EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN NULL; END $$"
+);
+
+of_sqlx! {
+    #[cfg(feature = "postgres")]
+    Postgres: Postgres, POSTGRES_TABLE, |_| 0;
+    #[cfg(feature = "mysql")]
+    MySql: MySql, include_str!("tables/mysql.sql"), sqlx::mysql::MySqlQueryResult::last_insert_id;
+    #[cfg(feature = "sqlite")]
+    Sqlite: Sqlite, include_str!("tables/sqlite.sql"), |_| 0;
+}

@@ -1,0 +1,227 @@
+//! What a guard does with a transaction.
+
+use std::time::Duration;
+
+use kit::{DatabaseServer, SECOND, unique};
+use redlocked::{FenceError, LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
+use redlocked_sqlx::{FencedGuard as _, create_table, record};
+use sqlx::{MySqlPool, PgPool};
+
+use crate::bank::{Bank, mariadb, postgres, sqlite};
+use crate::manager;
+
+async fn the_lock_is_held_until_the_commit<B: Bank>(bank: B) {
+    let locks = manager().await;
+    bank.open(7).await;
+    let guard = locks.lock("account:7").acquire().await.unwrap();
+    let mut tx = bank.start().await;
+    guard.fence_in(&mut tx).await.unwrap();
+    guard.fence_in(&mut tx).await.unwrap();
+    B::set(&mut tx, 7, 42).await.unwrap();
+    assert!(locks.lock("account:7").acquire().await.is_err_and(|error| error.is_busy()));
+    let committed = guard.commit(tx).await.unwrap();
+    assert_eq!(committed.release(), Some(Ok(ReleaseOutcome::Released)));
+    assert_eq!(bank.committed(7).await, 42);
+    locks.lock("account:7").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lock_is_held_until_the_commit_on_each_database() {
+    if let Some((_server, bank)) = postgres().await {
+        the_lock_is_held_until_the_commit(bank).await;
+    }
+    if let Some((_server, bank)) = mariadb("REPEATABLE READ").await {
+        the_lock_is_held_until_the_commit(bank).await;
+    }
+    let (_file, bank) = sqlite().await;
+    the_lock_is_held_until_the_commit(bank).await;
+}
+
+#[tokio::test]
+async fn a_lost_lease_is_refused_before_the_commit() {
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    bank.open(7).await;
+    let ttl = Duration::from_millis(30);
+    let guard = locks.lock("account:7").ttl(ttl).renew(false).acquire().await.unwrap();
+    let mut tx = bank.start().await;
+    guard.fence_in(&mut tx).await.unwrap();
+    SqliteBank::set(&mut tx, 7, 42).await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::Expired);
+
+    let again = guard.fence_in(&mut tx).await;
+    let is_lost = |error: &FenceError<sqlx::Error>| {
+        matches!(error, FenceError::Lock(LockError::Lost { reason: LostReason::Expired, .. }))
+    };
+    assert!(again.is_err_and(|error| is_lost(&error) && error.to_string().contains("`account:7`")));
+    assert!((&guard).commit(bank.start().await).await.is_err_and(|error| is_lost(&error)));
+    assert!(guard.commit(tx).await.is_err_and(|error| is_lost(&error)));
+    assert_eq!(bank.committed(7).await, 0, "rolled back");
+}
+
+type SqliteBank = sqlx::SqlitePool;
+
+#[tokio::test]
+async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    let early = locks.lock("account:7").run(async |guard| guard.fences().next().unwrap()).await.unwrap();
+    let late = locks.lock("account:7").acquire().await.unwrap();
+    let mut tx = bank.start().await;
+    late.fence_in(&mut tx).await.unwrap();
+    late.commit(tx).await.unwrap();
+    let error = record(&mut bank.start().await, &early).await.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        error.is_fenced() && said.contains("`account:7`") && said.contains("take the lock again"),
+        "{said}"
+    );
+    assert!(said.contains(&early.token().to_string()), "{said}");
+}
+
+#[tokio::test]
+async fn a_holder_may_write_in_many_transactions_and_an_aborted_one_leaves_nothing() {
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    bank.open(7).await;
+    let early = locks.lock("account:7").run(async |guard| guard.fences().next().unwrap()).await.unwrap();
+    let late = locks.lock("account:7").acquire().await.unwrap();
+    let mut tx = bank.start().await;
+    late.fence_in(&mut tx).await.unwrap();
+    SqliteBank::roll_back(tx).await;
+    // As if the later holder had never been there.
+    let mut tx = bank.start().await;
+    record(&mut tx, &early).await.unwrap();
+    tx.commit().await.unwrap();
+    for balance in 1..4 {
+        let mut tx = bank.start().await;
+        late.fence_in(&mut tx).await.unwrap();
+        SqliteBank::set(&mut tx, 7, balance).await.unwrap();
+        (&late).commit(tx).await.unwrap();
+    }
+    assert_eq!(bank.committed(7).await, 3);
+}
+
+#[tokio::test]
+async fn each_lock_has_its_own_row_under_its_whole_name() {
+    let name = unique("fences");
+    let locks =
+        |prefix: &'static str| LockManager::builder(format!("memory://{name}")).prefix(prefix).connect();
+    let (shop, bank) = (locks("shop:").await.unwrap(), locks("bank:").await.unwrap());
+    let Some((_server, pool)) = mariadb("REPEATABLE READ").await else { return };
+    // A collation would take these for one.
+    let keys = ["account:a", "account:A", "account:\u{e4}", "account:a "];
+    let mut expected = Vec::new();
+    for (manager, prefix) in [(&shop, "shop:"), (&bank, "bank:")] {
+        let guard = manager.lock_all(keys).acquire().await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        guard.fence_in(&mut tx).await.unwrap();
+        expected.extend(keys.iter().map(|key| {
+            let fence = i64::try_from(guard.fencing_token_of(key).unwrap()).unwrap();
+            (format!("{prefix}{key}").into_bytes(), fence)
+        }));
+        guard.commit(tx).await.unwrap();
+    }
+    let rows = sqlx::query_as("SELECT name, fence FROM redlocked_fences ORDER BY name");
+    let rows: Vec<(Vec<u8>, i64)> = rows.fetch_all(&pool).await.unwrap();
+    expected.sort();
+    assert_eq!(rows, expected);
+}
+
+/// The id that comes back is of this statement alone.
+#[tokio::test]
+async fn the_last_id_of_a_mysql_session_says_nothing_of_a_new_lock() {
+    let Some((_server, pool)) = mariadb("READ COMMITTED").await else { return };
+    let locks = manager().await;
+    let mut tx = pool.begin().await.unwrap();
+    MySqlPool::number(&mut tx, "SELECT CAST(LAST_INSERT_ID(9007199254740991) AS signed)").await.unwrap();
+    for key in ["a", "b", "a"] {
+        let guard = locks.lock(key).acquire().await.unwrap();
+        guard.fence_in(&mut tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn code_below_an_annotated_function_fences_its_own_writes() {
+    #[derive(Debug)]
+    struct Failure(String);
+
+    impl<E: std::error::Error> From<E> for Failure {
+        fn from(error: E) -> Self {
+            Self(error.to_string())
+        }
+    }
+
+    async fn write(bank: &sqlx::SqlitePool, id: u32) -> Result<(), Failure> {
+        let lock = redlocked::current()?;
+        let mut tx = bank.start().await;
+        lock.fence_in(&mut tx).await?;
+        SqliteBank::set(&mut tx, id, 42).await?;
+        assert_eq!(lock.commit(tx).await?.release(), None, "the function releases it");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "account:{id}", manager = locks)]
+    async fn book(locks: &LockManager, bank: &sqlx::SqlitePool, id: u32) -> Result<(), Failure> {
+        write(bank, id).await?;
+        redlocked::current()?.assert()?;
+        Ok(())
+    }
+
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    bank.open(7).await;
+    book(&locks, &bank, 7).await.unwrap();
+    assert_eq!(bank.committed(7).await, 42);
+    assert!(write(&bank, 7).await.is_err_and(|error| error.0.contains("under no lock")));
+}
+
+#[tokio::test]
+async fn a_missing_table_is_told_with_the_key_and_the_name_of_the_table() {
+    let locks = manager().await;
+    let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
+    let guard = locks.lock("account:7").acquire().await.unwrap();
+    let error = guard.fence_in(&mut pool.begin().await.unwrap()).await.unwrap_err();
+    assert!(matches!(error, FenceError::Store { source: sqlx::Error::Database(_), .. }));
+    let said = error.to_string();
+    assert!(said.contains("`account:7`") && said.contains("`redlocked_fences`"), "{said}");
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_releases_the_lock_and_says_that_it_may_be_done() {
+    let Some((server, pool)) = postgres().await else { return };
+    let locks = manager().await;
+    let guard = locks.lock("account:7").acquire().await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    guard.fence_in(&mut tx).await.unwrap();
+    drop(server);
+    let error = guard.commit(tx).await.unwrap_err();
+    assert!(error.to_string().starts_with("`account:7`: the commit failed"), "{error}");
+    locks.lock("account:7").wait(SECOND).acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Replicas that start together all make it.
+#[tokio::test]
+async fn the_table_can_be_made_by_many_at_once() {
+    let Some(server) = DatabaseServer::postgres() else { return };
+    let pool = PgPool::connect(server.url()).await.unwrap();
+    for _ in 0..20 {
+        sqlx::query("DROP TABLE IF EXISTS redlocked_fences").execute(&pool).await.unwrap();
+        let mut makers = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let pool = pool.clone();
+            makers.spawn(async move { create_table(&pool).await });
+        }
+        while let Some(made) = makers.join_next().await {
+            made.unwrap().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_front_page_shows_the_tables_as_they_are_made() {
+    for table in [
+        include_str!("../../src/tables/postgres.sql"),
+        include_str!("../../src/tables/mysql.sql"),
+        include_str!("../../src/tables/sqlite.sql"),
+    ] {
+        assert!(include_str!("../../README.md").contains(table), "{table}");
+    }
+}

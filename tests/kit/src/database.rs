@@ -1,0 +1,198 @@
+//! Real PostgreSQL and MariaDB servers, each on a free loopback port, with a directory of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use crate::{LIMIT, free_port, skipped, unique};
+
+/// PostgreSQL refuses to run as root: this is `nobody`, everywhere.
+const NOBODY: &str = "65534";
+
+/// A server that is killed when this is dropped.
+pub struct DatabaseServer {
+    process: Child,
+    url: String,
+    directory: PathBuf,
+}
+
+impl DatabaseServer {
+    /// PostgreSQL, with a superuser `postgres` and a database of that name. `None` where it is not to
+    /// be had, which is a failure where `CI` is set.
+    pub fn postgres() -> Option<Self> {
+        static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("postgres"));
+        let programs = PROGRAMS.as_ref()?;
+        let directory = directory();
+        let user = user_of(&directory);
+        let data = directory.join("data");
+        let mut initdb = programs.command("initdb", user);
+        initdb.args(["--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8"]);
+        succeeds(initdb.args(["--locale=C", "-D"]).arg(&data));
+        Some(Self::start(&directory, "postgres://postgres@127.0.0.1:{port}/postgres", &|port| {
+            let mut server = programs.command("postgres", user);
+            server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
+            for setting in ["unix_socket_directories=", "fsync=off", "max_connections=200"] {
+                server.args(["-c", setting]);
+            }
+            server
+        }))
+    }
+
+    /// MariaDB, with a database `test`, without users and passwords. `None` where it is not to be had,
+    /// which is a failure where `CI` is set.
+    pub fn mariadb() -> Option<Self> {
+        static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("mariadb"));
+        let programs = PROGRAMS.as_ref()?;
+        let directory = directory();
+        let data = directory.join("data");
+        // The directory of a database.
+        fs::create_dir_all(data.join("test")).unwrap();
+        Some(Self::start(&directory, "mysql://root@127.0.0.1:{port}/test", &|port| {
+            let mut server = programs.command("mariadbd", None);
+            server.args(["--no-defaults", "--user=root", "--skip-grant-tables", "--skip-log-bin"]);
+            server.args(["--bind-address=127.0.0.1", "--innodb-flush-log-at-trx-commit=0"]);
+            server.args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"]);
+            server.arg(format!("--port={port}")).arg(path_option("--datadir", &data));
+            server.arg(path_option("--socket", &directory.join("socket")));
+            server.arg(path_option("--pid-file", &directory.join("pid")));
+            if let Some(share) = programs.unpacked("share/mysql") {
+                server.arg(path_option("--lc-messages-dir", &share));
+                server.arg(path_option("--character-sets-dir", &share.join("charsets")));
+            }
+            server
+        }))
+    }
+
+    fn start(directory: &Path, url: &str, command: &dyn Fn(u16) -> Command) -> Self {
+        // Another process may take the port before the server binds it: then try another one.
+        for _ in 0..50 {
+            let port = free_port();
+            let log = fs::File::create(directory.join("log")).unwrap();
+            let mut command = command(port);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            let process = command.spawn().unwrap();
+            let url = url.replace("{port}", &port.to_string());
+            let mut server = Self { process, url, directory: directory.to_path_buf() };
+            if server.is_up() {
+                return server;
+            }
+            // It goes on with the same directory.
+            server.directory = PathBuf::new();
+        }
+        let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+        panic!("{} does not start on any port: {log}", command(0).get_program().display())
+    }
+
+    /// As its own log says: a port that another server has taken does not answer for this one.
+    fn is_up(&mut self) -> bool {
+        let start = Instant::now();
+        loop {
+            let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+            if ["ready to accept connections", "ready for connections"].iter().any(|line| log.contains(line))
+            {
+                return true;
+            }
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(start.elapsed() < 3 * LIMIT, "the database does not start: {log}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// For a client.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for DatabaseServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The programs of a database, and their libraries where they are unpacked.
+struct Programs {
+    directory: PathBuf,
+    libraries: Option<String>,
+}
+
+impl Programs {
+    fn get(name: &str) -> Option<Self> {
+        let get = Path::new(env!("CARGO_MANIFEST_DIR")).join("../databases/get");
+        let found = Command::new(get).arg(name).stderr(Stdio::inherit()).output();
+        let found = match found {
+            Ok(Output { status, stdout, .. }) if status.success() => String::from_utf8(stdout).unwrap(),
+            other => {
+                let why = format!(
+                    "these tests need {name}, and `tests/databases/get {name}` found none: {other:?}"
+                );
+                assert!(std::env::var_os("CI").is_none(), "{why}");
+                skipped(&why);
+                return None;
+            }
+        };
+        let mut lines = found.lines();
+        let directory = lines.next().unwrap().into();
+        Some(Self { directory, libraries: lines.next().map(str::to_owned) })
+    }
+
+    /// A folder below the `usr` that holds these programs, where they are unpacked: they would look for
+    /// it in the system.
+    fn unpacked(&self, folder: &str) -> Option<PathBuf> {
+        self.libraries.as_ref()?;
+        Some(self.directory.parent()?.join(folder))
+    }
+
+    /// As that user, who may read what root may: the programs may lie in root's home.
+    fn command(&self, program: &str, user: Option<&str>) -> Command {
+        let program = self.directory.join(program);
+        let mut command = match user {
+            None => Command::new(program),
+            Some(user) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+                command.args(["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]);
+                command.arg(program);
+                command
+            }
+        };
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        command
+    }
+}
+
+fn path_option(name: &str, path: &Path) -> String {
+    format!("{name}={}", path.display())
+}
+
+/// In memory where the system has such a directory, because a disk may be busy.
+fn directory() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let below = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    let directory = below.join(unique("redlocked-database"));
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Whom a program runs as that refuses root, and who owns its directory.
+fn user_of(directory: &Path) -> Option<&'static str> {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" {
+        return None;
+    }
+    succeeds(Command::new("chown").arg(format!("{NOBODY}:{NOBODY}")).arg(directory));
+    Some(NOBODY)
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
