@@ -13,7 +13,7 @@ pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, Holder,
     LeadError, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager, LockManagerBuilder,
-    LockRequest, LostReason, OnLost, ReleaseOutcome, Term, TermEnd, Waiter, current,
+    LockRequest, LostReason, NotATicket, OnLost, ReleaseOutcome, Term, TermEnd, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "testing")]

@@ -1,6 +1,7 @@
 //! [`LockGuard`]: a held lock, or several that are held as one.
 
 mod extend;
+mod hand_over;
 mod release;
 
 use std::fmt;
@@ -132,6 +133,11 @@ impl LockGuard {
                 self.engine.send(Command::Abandon { id: grant.hold.id });
             }
         }
+    }
+
+    /// False for the guard of a nested call, whose lock is that of an outer one.
+    pub(crate) fn may_give_away(&self) -> bool {
+        self.grants.as_slice().iter().all(|grant| !grant.is_joined)
     }
 
     /// The locks that a nested call may join.

@@ -23,12 +23,14 @@ mod guard;
 mod inspect;
 mod manager;
 mod options;
+mod redeem;
 mod reentrancy;
 mod request;
 mod run;
 mod sync_return;
 #[cfg(feature = "testing")]
 mod testing;
+mod ticket;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 mod web;
 
@@ -51,6 +53,7 @@ pub use options::OnLost;
 pub use request::LockRequest;
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
+pub use ticket::{NotATicket, Ticket};
 
 /// For the package `redlocked-sim`. Not part of the public API.
 #[cfg(feature = "__simulation")]

@@ -11,6 +11,7 @@ use crate::ground::owner::Origin;
 use crate::ground::telemetry;
 use crate::manager::LockManager;
 use crate::reentrancy::{self, Hold};
+use crate::ticket::Ticket;
 
 /// How long a caller waits for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrant: bool,
+    /// Redeemed in place of a try.
+    pub(crate) ticket: Option<Ticket>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,
@@ -50,6 +53,7 @@ impl Default for Options {
             min_hold: None,
             on_lost: OnLost::default(),
             reentrant: false,
+            ticket: None,
             fenced: true,
             origin: Origin::default(),
             call: telemetry::Call::default(),
@@ -74,6 +78,7 @@ impl Options {
         let key: Arc<str> = key.into();
         check_ttl(&key, self.ttl(manager))?;
         self.check_hold(manager, &key)?;
+        self.ticket.iter().try_for_each(|ticket| ticket.check(manager.prefix()))?;
         Ok(key)
     }
 
@@ -115,6 +120,9 @@ impl Options {
 
     /// The lock that the caller already holds, for a `reentrant` request to join.
     pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
+        if self.ticket.is_some() {
+            return Ok(None);
+        }
         let outer = reentrancy::held_here(manager.engine(), key);
         if outer.is_some() && !self.reentrant {
             return Err(LockError::Deadlock { key: Arc::clone(key) });
@@ -129,7 +137,11 @@ impl Options {
             Wait::AtMost(wait) => Some(wait),
             Wait::Forever => None,
         };
-        let one_try = wait == Some(Duration::ZERO);
+        let (one_try, wait) = match wait {
+            // A ticket is good once: a redemption whose reply was lost is asked again.
+            wait if self.ticket.is_some() => (false, wait.map(|wait| wait.max(manager.io_timeout()))),
+            wait => (wait == Some(Duration::ZERO), wait),
+        };
         let limit = if one_try { Some(manager.io_timeout()) } else { wait };
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 
 use crate::acquire::Acquire;
 use crate::ground::error::LockError;
-use crate::ground::lease::LeaseEnd;
+use crate::ground::lease::{Lease, LeaseEnd};
 use crate::ground::outcome::LostReason;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::telemetry::{self, BodySpan};
@@ -24,6 +24,8 @@ pin_project! {
     /// Looks after the lease of a body that is polled.
     struct Watch {
         on_lost: OnLost,
+        // The body of this guard may give its lock away, and goes on. A nested one must not.
+        may_give_away: bool,
         scope: Option<Scope>,
         span: BodySpan,
         // Polled while the body is pending: wakes the task when the lease ends.
@@ -41,13 +43,19 @@ struct Inside<'a> {
 impl Watch {
     fn new(guard: &LockGuard, on_lost: OnLost) -> Self {
         let (scope, span) = (Some(guard.scope()), guard.body_span());
-        Self { on_lost, scope, span, lease_end: guard.lease_end() }
+        let may_give_away = guard.may_give_away();
+        Self { on_lost, may_give_away, scope, span, lease_end: guard.lease_end() }
     }
 
     /// True if the body must not be polled any more: [`poll_end`](Self::poll_end) has the error.
     fn is_stopped(&self) -> bool {
-        self.on_lost == OnLost::Cancel
-            && self.scope.as_ref().is_some_and(|scope| scope.lost_lease().is_some())
+        self.on_lost == OnLost::Cancel && self.lost_lease().is_some()
+    }
+
+    /// The first lease that has ended, if the body itself has not given its lock away.
+    fn lost_lease(&self) -> Option<&Arc<Lease>> {
+        let lease = self.scope.as_ref()?.lost_lease()?;
+        (!self.may_give_away || !lease.is_handed_over()).then_some(lease)
     }
 
     /// An error if the body has run to its end, but not under the lock all the time, and its caller
@@ -56,7 +64,7 @@ impl Watch {
         if self.on_lost != OnLost::Error {
             return Ok(());
         }
-        self.scope.as_ref().and_then(Scope::lost_lease).map_or(Ok(()), |lease| Err(lease.lost()))
+        self.lost_lease().map_or(Ok(()), |lease| Err(lease.lost()))
     }
 
     /// To be kept while the body is polled.
@@ -70,7 +78,12 @@ impl Watch {
     fn poll_end(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
         let this = self.project();
         match *this.on_lost {
-            OnLost::Cancel => this.lease_end.poll(cx).map(|lease| lease.lost()),
+            OnLost::Cancel => match this.lease_end.poll(cx) {
+                Poll::Ready(lease) if !*this.may_give_away || !lease.is_handed_over() => {
+                    Poll::Ready(lease.lost())
+                }
+                _ => Poll::Pending,
+            },
             OnLost::Finish | OnLost::Error => Poll::Pending,
         }
     }
@@ -606,7 +619,9 @@ impl HeldHere {
     fn release(self) -> Result<(), LockError> {
         let on_lost = self.on_lost;
         drop(self.here);
-        if let Some(lease) = self.guard.lost_lease().filter(|_| on_lost == OnLost::Error) {
+        let lost =
+            self.guard.lost_lease().filter(|lease| !self.guard.may_give_away() || !lease.is_handed_over());
+        if let Some(lease) = lost.filter(|_| on_lost == OnLost::Error) {
             return Err(lease.lost());
         }
         let key = named_when_lost(&self.guard, on_lost);

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{
-    Holder, LockError, LockManager, LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome, distributed_lock,
+    Holder, LockError, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
+    distributed_lock,
 };
 
 /// How managers work: see the table above.
@@ -191,6 +192,15 @@ mod everywhere {
         a_body_may_finish_after_a_loss
         a_lock_is_taken_only_from_the_holder_that_was_seen
         a_holder_shows_since_when_it_has_the_lock
+    } }
+}
+
+/// All but a quorum, which has no tickets.
+mod with_tickets {
+    on! { memory redis cohorts cluster: {
+        a_ticket_takes_the_lock_to_another_process_once
+        a_ticket_that_nobody_redeems_ends_in_time
+        a_waiter_does_not_pass_a_ticket
     } }
 }
 
@@ -697,6 +707,70 @@ fn min_hold_keeps_the_key(backend: &Backend) {
     let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
     slow.unwrap();
     drop(other.lock("k").acquire_blocking().unwrap());
+}
+
+/// The reason of a lost lock.
+fn reason<T>(outcome: Result<T, LockError>) -> LostReason {
+    match outcome.map(drop) {
+        Err(LockError::Lost { reason, .. }) => reason,
+        other => panic!("the lock is not lost: {other:?}"),
+    }
+}
+
+fn a_ticket_takes_the_lock_to_another_process_once(backend: &Backend) {
+    let (web, worker) = (backend.manager(), backend.manager());
+    let guard = web.lock("k").acquire_blocking().unwrap();
+    let fence = guard.fencing_token();
+    let ticket = guard.into_ticket_blocking(60 * SECOND).unwrap();
+    assert!(web.lock("k").acquire_blocking().unwrap_err().is_busy(), "it is taken in between");
+    let text = ticket.expose();
+    let guard = worker.redeem(text.parse().unwrap()).ttl(SECOND).acquire_blocking().unwrap();
+    assert!(guard.fencing_token() > fence && guard.key() == "k");
+    for manager in [&web, &worker] {
+        let again = manager.redeem(ticket.clone()).acquire_blocking();
+        assert_eq!(reason(again), LostReason::TicketUsed);
+    }
+    // It is a lock as each other: it is renewed, and released once.
+    std::thread::sleep(SECOND * 3 / 2);
+    assert!(guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    assert_eq!(reason(worker.redeem(ticket).acquire_blocking()), LostReason::TicketOver);
+    drop(web.lock("k").acquire_blocking().unwrap());
+}
+
+fn a_ticket_that_nobody_redeems_ends_in_time(backend: &Backend) {
+    let (web, other) = (backend.manager(), backend.manager());
+    let start = Instant::now();
+    let guard = web.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let ticket = guard.into_ticket_blocking(SECOND).unwrap();
+    let next = other.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    let took = start.elapsed();
+    assert!(took >= SECOND * 9 / 10 && took < LIMIT / 2, "{took:?}");
+    assert_eq!(reason(web.redeem(ticket).acquire_blocking()), LostReason::TicketUsed);
+    assert!(next.is_held(), "who comes late takes nothing from the next holder");
+}
+
+fn a_waiter_does_not_pass_a_ticket(backend: &Backend) {
+    let (web, worker) = (backend.manager(), backend.manager());
+    let guard = web.lock("k").acquire_blocking().unwrap();
+    let runtime = runtime();
+    let waiting = [&web, &worker].map(|locks| {
+        let request = locks.lock("k").wait(LIMIT);
+        runtime.spawn(async move { request.run(async |guard| guard.fencing_token()).await })
+    });
+    runtime.block_on(async {
+        // Both ask, and neither is served.
+        tokio::time::sleep(SECOND / 5).await;
+        let ticket = guard.into_ticket(60 * SECOND).await.unwrap();
+        tokio::time::sleep(SECOND / 5).await;
+        assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
+        let redeemed = worker.redeem(ticket).await.unwrap();
+        let fence = redeemed.fencing_token();
+        assert_eq!(redeemed.release().await.unwrap(), ReleaseOutcome::Released);
+        for waiter in waiting {
+            assert!(waiter.await.unwrap().unwrap() > fence);
+        }
+    });
 }
 
 fn a_body_may_finish_after_a_loss(backend: &Backend) {

@@ -49,6 +49,12 @@ pub(crate) enum Command {
         id: Id,
         response: Option<Response>,
     },
+    /// Release a lock to whoever redeems its ticket: its key stays for so long.
+    HandOver {
+        id: Id,
+        lasts: Duration,
+        response: Response,
+    },
     /// Answer when there is a connection, or why there is none.
     Connected {
         caller: oneshot::Sender<Result<Abilities, Disconnected>>,
@@ -91,6 +97,8 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// The token of a ticket, which is redeemed: the lock is taken over, and not waited for.
+    pub(crate) ticket: Option<Token>,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
     pub(crate) fenced: bool,
     /// A busy lock is an error at once.
@@ -145,6 +153,12 @@ impl Ask {
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {
         self.max_hold.map(|max_hold| since.after(max_hold))
+    }
+
+    /// True when it waits behind others. One with a single try does not, nor does one with a
+    /// ticket.
+    pub(crate) fn queues(&self) -> bool {
+        !self.one_try && self.ticket.is_none()
     }
 
     /// True without a time limit: not even a wrong password ends it, because an operator may
@@ -318,14 +332,14 @@ impl AdminOp {
 pub(crate) struct Released {
     /// Boxed, as for [`AcquireOutcome::Failed`].
     pub(crate) outcome: Result<ReleaseOutcome, Box<LockError>>,
-    /// The name and the token of the lock, for the caller to free, as the ask in
+    /// The name and the token of the lock, for a ticket, or for the caller to free, as the ask in
     /// [`AcquireOutcome::Held`].
-    _lock: Option<(Arc<str>, Token)>,
+    pub(crate) lock: Option<(Arc<str>, Token)>,
 }
 
 impl From<Result<ReleaseOutcome, LockError>> for Released {
     fn from(outcome: Result<ReleaseOutcome, LockError>) -> Self {
-        Self { outcome: outcome.map_err(Box::new), _lock: None }
+        Self { outcome: outcome.map_err(Box::new), lock: None }
     }
 }
 
@@ -350,9 +364,9 @@ impl Response {
         self.on_this_connection
     }
 
-    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>, request: Option<&Request>) {
-        let lock = request.map(|request| (Arc::clone(&request.name), request.token.clone()));
-        // A caller that has gone is not told.
-        let _ = self.caller.send(Released { outcome: outcome.map_err(Box::new), _lock: lock });
+    /// False when the caller has gone.
+    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>, request: Option<&Request>) -> bool {
+        let lock = request.map(|request| (Arc::clone(&request.name), request.holder().clone()));
+        self.caller.send(Released { outcome: outcome.map_err(Box::new), lock }).is_ok()
     }
 }

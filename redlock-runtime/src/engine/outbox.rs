@@ -39,8 +39,7 @@ struct Entry<T>(T);
 impl<T: Unsent> Item for Entry<T> {
     fn id(&self) -> Option<Id> {
         let (id, request) = self.0.request();
-        let asks =
-            matches!(request.action, Action::Acquire(_) | Action::AcquireNext { .. } | Action::Vote { .. });
+        let asks = request.action.takes() || matches!(request.action, Action::Vote { .. });
         (asks && !self.0.is_repeated()).then_some(id)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Request {
     /// what it does for other requests.
     pub(crate) direct: bool,
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
-    /// the server does not know that.
+    /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
     pub(crate) passed_on: Option<Arc<PassedOn>>,
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
     pub(crate) releases: u32,
@@ -56,6 +56,14 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Under this token the server has the lock once it has executed the request.
+    pub(crate) fn holder(&self) -> &Token {
+        let passed_on = self.passed_on.as_ref().filter(|_| self.action != Action::Redeem);
+        passed_on.and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
+    }
+}
+
 /// To whom a process has passed a lock on. The server may have it under the token of the request or
 /// under each of these.
 #[derive(PartialEq, Eq, Debug)]
@@ -65,6 +73,13 @@ pub(crate) struct PassedOn {
     pub(crate) to: Box<[Token]>,
     /// [Followers](Push::followers) have places in the queue, with this ttl, and leave it.
     pub(crate) place_ttl: Option<Duration>,
+}
+
+impl PassedOn {
+    /// The lock was left under this token to whoever redeems it.
+    pub(crate) fn ticket(token: Token) -> Arc<Self> {
+        Arc::new(Self { to: Box::new([token]), place_ttl: None })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +96,8 @@ pub(crate) enum Action {
     /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves
     /// the queue.
     Release,
-    /// A release before `min_hold` is over: if this token holds the lock, it expires after the ttl.
+    /// A release before `min_hold` is over, or for a ticket: if this token holds the lock, it
+    /// expires after the ttl.
     ExpireLater,
     /// If this token holds the lock, reserve so many fencing tokens for it.
     Reserve { count: u32 },
@@ -112,6 +128,16 @@ pub(crate) enum Action {
     RaiseFence { fence: u64 },
     /// Renew; if the lock is free, take it.
     Repair { shortens: bool },
+    /// If the lock is held under the token of the ticket, this token holds it from now on, for the
+    /// ttl. Past its queue: to those who wait, it was held all the time.
+    Redeem,
+}
+
+impl Action {
+    /// True when the node may have taken the lock for the token of the request.
+    pub(crate) fn takes(self) -> bool {
+        matches!(self, Self::Acquire(_) | Self::AcquireNext { .. } | Self::Redeem)
+    }
 }
 
 /// How an attempt asks for a lock.
@@ -146,7 +172,7 @@ impl Mode {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire, acquire next. Vote: another token holds the lock on that node.
+    /// Acquire, acquire next, redeem. Vote: another token holds the lock on that node.
     Acquire(Verdict),
     /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if
     /// that is above each one that the node has seen; else it is above the proposed one and not
@@ -186,6 +212,8 @@ pub(crate) enum Verdict {
     QueueFull { waiters: u32 },
     /// The key in front is not held, so this one was not tried.
     Skipped,
+    /// Redeem: the lock is not held under the token of the ticket. `is_free`: nobody has it.
+    NoTicket { is_free: bool },
 }
 
 impl Reply {

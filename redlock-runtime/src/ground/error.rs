@@ -376,6 +376,10 @@ impl LockError {
         Self::Misconfigured { key: Some(Arc::clone(key)), reason: reason.into() }
     }
 
+    pub(crate) fn invalid(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
+        Self::InvalidRequest { key: Arc::clone(key), reason: reason.into() }
+    }
+
     pub(crate) fn closed(key: &Arc<str>, reason: &'static str) -> Self {
         Self::ManagerClosed { key: Some(Arc::clone(key)), reason }
     }

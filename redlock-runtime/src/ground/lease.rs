@@ -177,6 +177,11 @@ impl Lease {
         }
     }
 
+    /// Its holder has given the lock away.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.lost_reason() == Some(LostReason::HandedOver)
+    }
+
     /// The error for a holder whose lease has ended.
     pub(crate) fn lost(&self) -> LockError {
         let reason = self.lost_reason().unwrap_or(LostReason::ManagerClosed);

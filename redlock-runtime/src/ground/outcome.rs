@@ -63,10 +63,18 @@ pub enum LostReason {
     ManagerClosed,
     /// This process was forked from the one that holds the lock.
     Forked,
+    /// The holder gave it away: its [ticket](crate::LockGuard::into_ticket) may be redeemed
+    /// elsewhere.
+    HandedOver,
+    /// A ticket was [redeemed](crate::LockManager::redeem) after its time, or the server has
+    /// forgotten the lock: nobody has it.
+    TicketOver,
+    /// A ticket was redeemed a second time, or after its time: another caller has the lock.
+    TicketUsed,
 }
 
 impl LostReason {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,
@@ -74,6 +82,9 @@ impl LostReason {
         Self::Released,
         Self::ManagerClosed,
         Self::Forked,
+        Self::HandedOver,
+        Self::TicketOver,
+        Self::TicketUsed,
     ];
 
     /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a
@@ -94,7 +105,15 @@ impl LostReason {
             Self::Released => "released",
             Self::ManagerClosed => "manager_closed",
             Self::Forked => "forked",
+            Self::HandedOver => "handed_over",
+            Self::TicketOver => "ticket_over",
+            Self::TicketUsed => "ticket_used",
         }
+    }
+
+    /// False for a lock that its holder has released or given away.
+    pub(crate) fn is_loss(self) -> bool {
+        !matches!(self, Self::Released | Self::HandedOver)
     }
 
     /// All codes are below this.
@@ -120,6 +139,9 @@ impl fmt::Display for LostReason {
             Self::Released => "its guard has released it",
             Self::ManagerClosed => "its lock manager has been shut down",
             Self::Forked => "this process was forked from the one that holds it",
+            Self::HandedOver => "its holder has given it away with a ticket",
+            Self::TicketOver => "its ticket was not redeemed in time, or the server has forgotten it",
+            Self::TicketUsed => "its ticket was redeemed before, or not in time, and another caller has it",
         })
     }
 }

@@ -93,6 +93,11 @@ impl Token {
         (value.as_bytes().get(SECRET_LENGTH) == Some(&b'@')).then(|| Self(value.into()))
     }
 
+    /// True for one that this library has made.
+    pub(crate) fn is_ours(&self) -> bool {
+        owner_of(&self.0).is_some() && !self.0.ends_with(MARK)
+    }
+
     /// The random characters at its start, which no other token has.
     pub(crate) fn secret(&self) -> &str {
         self.0.split_at_checked(SECRET_LENGTH).map_or(&*self.0, |(secret, _)| secret)

@@ -108,6 +108,8 @@ impl LockGuard {
             let is_held = grant.lease().check(self.engine.now()).is_some();
             let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
             let _ = caller.send(Ok(found).into());
+        } else if grant.lease().is_handed_over() {
+            let _ = caller.send(Ok(ReleaseOutcome::Released).into());
         } else {
             grant.is_released.store(true, Ordering::Relaxed);
             self.engine.send(Command::Release { id: grant.hold.id, response: Some(Response::to(caller)) });

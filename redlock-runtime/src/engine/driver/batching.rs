@@ -58,7 +58,7 @@ impl Answered {
 
 /// True when a caller may go on after the reply.
 fn has_caller(action: Action) -> bool {
-    matches!(action, Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release)
+    action.takes() || action == Action::Release
 }
 
 #[derive(Default)]

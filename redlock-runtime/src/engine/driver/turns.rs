@@ -46,6 +46,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        ticket: None,
         fenced: true,
         one_try: false,
         after: None,

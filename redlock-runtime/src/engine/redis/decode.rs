@@ -23,7 +23,11 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
     match (action, value) {
         // These scripts read only the lock.
         (
-            Action::Renew { .. } | Action::ExpireLater | Action::Repair { .. } | Action::Watch,
+            Action::Renew { .. }
+            | Action::ExpireLater
+            | Action::Repair { .. }
+            | Action::Watch
+            | Action::Redeem,
             Value::ServerError(error),
         ) if is_of_another_type(&error) => Reply::NotHeld,
         (_, Value::ServerError(error)) => {
@@ -68,7 +72,10 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
         (Action::Acquire(mode), Value::Int(fence)) if fence >= 0 && mode.has_waited() => {
             Reply::Acquire(Verdict::Claimed { fence: fence.unsigned_abs() })
         }
-        (Action::Acquire(_), Value::Int(fence)) if fence >= 0 => {
+        (Action::Redeem, Value::Int(none @ (-1 | -2))) => {
+            Reply::Acquire(Verdict::NoTicket { is_free: none == -2 })
+        }
+        (Action::Acquire(_) | Action::Redeem, Value::Int(fence)) if fence >= 0 => {
             Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
         }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::command::{Command, write_command, write_word};
+use super::fence_floor::ABOVE_ALL;
 use super::handshake::{LateRequests, NativeDelete};
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
@@ -111,7 +112,7 @@ impl Encoder {
                 (self.word(mode), inbox, Some(at_most))
             }
             Action::Acquire(mode @ (Mode::Again | Mode::Rejoin)) => (self.word(mode), inbox, None),
-            Action::Release => ("0", inbox, None),
+            Action::Release | Action::Redeem => ("0", inbox, None),
             _ => (self.word(Self::wanted(action)), None, None),
         }
     }
@@ -241,6 +242,7 @@ impl Encoder {
             | Action::AcquireNext { .. }
             | Action::Release
             | Action::Draw
+            | Action::Redeem
             | Action::ForceRelease => {
                 self.write_keys(command, request);
                 command.arg(request.token.value()).arg(ttl);
@@ -250,7 +252,8 @@ impl Encoder {
                     _ => command.arg(how),
                 };
                 // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
-                let floor = self.floor;
+                // A ticket may come from a process that has seen larger fencing tokens: its clock is at the time at least.
+                let floor = if request.action == Action::Redeem { Some(ABOVE_ALL) } else { self.floor };
                 let in_full = floor.is_some() || !request.fenced || request.passed_on.is_some();
                 if !in_full {
                     command.arg(inbox).arg(at_most);
@@ -285,7 +288,7 @@ impl Encoder {
     /// those who wait.
     fn write_queue(&self, command: &mut Command<'_>, request: &Request) {
         match request.action {
-            Action::Acquire(_) | Action::AcquireNext { .. } if !self.session.queues => {
+            action if action.takes() && !self.session.queues => {
                 self.session.keyspace.write_no_queue(command, &request.name);
             }
             _ => self.session.keyspace.write_queue(command, &request.name),

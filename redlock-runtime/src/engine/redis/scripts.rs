@@ -33,10 +33,11 @@ pub(super) enum Script {
     AcquireAll,
     RenewAll,
     Watch,
+    Redeem,
 }
 
 impl Script {
-    const COUNT: usize = 17;
+    const COUNT: usize = 18;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -57,6 +58,7 @@ impl Script {
         Self::AcquireAll,
         Self::RenewAll,
         Self::Watch,
+        Self::Redeem,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -74,6 +76,7 @@ impl Script {
             Action::Reserve { .. } => Some(Self::Reserve),
             Action::Draw => Some(Self::Draw),
             Action::Watch => Some(Self::Watch),
+            Action::Redeem => Some(Self::Redeem),
             Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
         }
     }
@@ -113,6 +116,7 @@ impl Script {
             Self::Draw => parts!("time" "fence" "mark" "draw"),
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::Watch => parts!("granted" "watch"),
+            Self::Redeem => parts!("time" "fence" "mark" "queue" "caller" "tell" "give" "redeem"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
                 parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire"),

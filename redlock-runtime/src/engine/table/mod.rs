@@ -196,6 +196,14 @@ impl LockTable {
         });
     }
 
+    /// The guard leaves the lock to whoever redeems its ticket within `lasts`.
+    pub(crate) fn hand_over(&mut self, now: Moment, id: Id, lasts: Duration, response: Response) {
+        self.at_attempt(now, id, |lock, cx| {
+            lock.meet(id, "hand over");
+            lock.leave_to_ticket(cx, id, lasts, response);
+        });
+    }
+
     /// The task that asks the replicas is a new one: what the last one has not answered is
     /// confirmed anew.
     pub(crate) fn confirm_again(&mut self, now: Moment) {

@@ -201,6 +201,8 @@ impl MemoryNode {
                 Some(_) => Reply::NotHeld,
                 None => Reply::Free,
             },
+            Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
+            Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.holder.is_none() }),
             Action::Reserve { .. } | Action::Draw => Reply::NotHeld,
             Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { .. } | Action::Repair { .. }
@@ -330,6 +332,15 @@ impl Lock {
             holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
             place: place.map(|in_front| Place { in_front, at: server_time(now) }),
         }
+    }
+
+    /// The lock is held under the token of the ticket, or by this one.
+    fn redeem(&mut self, request: &Request, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
+        self.hold(&request.token, now.after(request.ttl), inbox);
+        self.claim = (!self.queue.is_empty()).then(|| inbox.clone());
+        self.tell_next(&request.name, now);
+        let fence = if request.fenced { next_fence(now, clock) } else { 0 };
+        Reply::Acquire(Verdict::Granted { fence })
     }
 
     fn vote(&mut self, request: &Request, fence: u64, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {

@@ -46,7 +46,7 @@ pub enum LockEvent<'a> {
     Lost {
         /// Without the prefix.
         key: &'a str,
-        /// Never [`LostReason::Released`] or [`LostReason::Forked`].
+        /// Never [`LostReason::Released`], [`LostReason::HandedOver`] or [`LostReason::Forked`].
         reason: LostReason,
     },
     /// A call got [`LockError::Busy`] or [`LockError::TimedOut`], because another caller has the

@@ -73,7 +73,9 @@ fn begin_losses(lock: &SharedString) {
     }
     begun.insert(lock.clone());
     for reason in LostReason::ALL {
-        if !matches!(reason, LostReason::Released | LostReason::Forked) {
+        let is_of_no_hold =
+            matches!(reason, LostReason::Forked | LostReason::TicketOver | LostReason::TicketUsed);
+        if reason.is_loss() && !is_of_no_hold {
             counter!(LOST, "lock" => lock.clone(), "reason" => reason.as_str()).increment(0);
         }
     }

@@ -208,7 +208,7 @@ impl HoldOfLease {
     }
 
     pub(crate) fn ends(&self, key: &str, reason: LostReason) {
-        let is_lost = reason != LostReason::Released;
+        let is_lost = reason.is_loss();
         self.metrics.ends(is_lost, reason.as_str());
         self.span.ends(reason);
         if is_lost {

@@ -187,7 +187,7 @@ impl Hold {
         if let Some(Holding { span, since }) = holding {
             span.record("outcome", reason.as_str());
             span.record("held_ms", milliseconds(Moment::now().since(since)));
-            if reason != LostReason::Released {
+            if reason.is_loss() {
                 mark_failed(&span, &reason);
             }
         }

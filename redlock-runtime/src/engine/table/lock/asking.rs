@@ -25,15 +25,20 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::host::wall_clock_before;
+use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 use crate::ground::token::{self, Token};
+
+/// Why a quorum knows no tickets.
+pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
+                                     holder to another in one step. Use one server, Sentinel or a Cluster";
 
 impl Lock {
     /// A caller asks for the lock.
     pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
         // The server counts where there is no cohort.
         let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
-        if cx.settings.cohort > 0 && !ask.one_try && waiters >= ask.max_waiters {
+        if cx.settings.cohort > 0 && ask.queues() && waiters >= ask.max_waiters {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
@@ -42,7 +47,7 @@ impl Lock {
         // A local hand-over draws from the fencing tokens of its lock.
         ask.fenced |= cx.settings.cohort > 0;
         let is_behind = ask.after.is_some();
-        let reports = cx.settings.warn_after.filter(|_| !ask.one_try).map(|limit| (cx.now, limit));
+        let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
         // limit.
         let word_from = ask.gives_up_at.map(|limit| limit.before(cx.answer_time.usual()));
@@ -70,7 +75,14 @@ impl Lock {
         let Some(waiting) = self.waiting_mut(id) else { return };
         if cx.connected {
             let mode = waiting.mode(cx.now, with_all);
+            let has_ticket = waiting.ask().ticket.is_some();
+            if has_ticket && cx.abilities.votes {
+                let error = LockError::invalid(&waiting.ask().key, NO_TICKETS);
+                self.fail(cx, id, error);
+                return;
+            }
             let action = match waiting.ask().after {
+                _ if has_ticket => Some(Action::Redeem),
                 None => Some(Action::Acquire(mode)),
                 Some(after) => multi_key::next(cx.outbox.last(), mode, after),
             };
@@ -86,6 +98,7 @@ impl Lock {
                 && waiting.is_first(cx.now)
                 && !ask.fenced
                 && ask.after.is_none()
+                && !has_ticket
                 && !cx.abilities.votes
                 && !cx.contended.has(&ask.name);
             if cx.abilities.votes {
@@ -97,7 +110,7 @@ impl Lock {
             waiting.set_asking(cx.now);
             // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct
             // request: a Cluster that sends it once more asks for a place.
-            if !cx.abilities.votes && !waiting.ask().one_try {
+            if !cx.abilities.votes && waiting.ask().queues() {
                 cx.by_token.insert(waiting.token().clone(), id);
             }
             cx.outbox.push((id, Request { direct, ..waiting.request(action) }));
@@ -166,7 +179,7 @@ impl Lock {
         if let Some(waiting) = self.waiting_mut(id)
             && waiting.is_asking()
             && *waiting.token() == request.token
-            && matches!(request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+            && request.action.takes()
         {
             waiting.undo_request();
         }
@@ -260,7 +273,7 @@ impl Lock {
     pub(super) fn refused_for_now(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
         let is_behind = self.first().is_some_and(|(first, waiting)| first != id && waiting.is_refused());
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if is_behind && waiting.ask().after.is_none() {
+        if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {
             waiting.set_refused_behind(cx.now, reason);
         } else {
             waiting.set_refused(cx.now, reason);
@@ -287,6 +300,12 @@ impl Lock {
     /// longer, more requests are of no use.
     pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
         let Some(waiting) = self.waiting(id) else { return };
+        if waiting.ask().ticket.is_some() {
+            // It was used up with that.
+            let key = Arc::clone(&waiting.ask().key);
+            self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });
+            return;
+        }
         let release = waiting.release(cx.now);
         cx.by_token.remove(waiting.token());
         self.release_apart(cx, release);
@@ -343,7 +362,8 @@ impl Lock {
             || cx.trouble.is_some()
             || self.holder_here(cx).is_some()
             || waiting.may_give_up_with(self.last_word(waiting));
-        let asker = if waiting.is_asking() { Some(id) } else { self.first_id() };
+        let asks_itself = waiting.is_asking() || !waiting.ask().queues();
+        let asker = if asks_itself { Some(id) } else { self.first_id() };
         asker.filter(|_| !is_known)
     }
 

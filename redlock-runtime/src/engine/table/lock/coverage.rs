@@ -86,6 +86,7 @@ fn name_of(action: Action) -> &'static str {
         Action::Release | Action::ExpireLater => "release",
         Action::Reserve { .. } => "reserve",
         Action::Draw => "draw",
+        Action::Redeem => "redeem",
         Action::Watch | Action::WatchHolder => "watch",
         Action::Vote { .. } | Action::RaiseFence { .. } => "vote",
         Action::Inspect
@@ -104,6 +105,7 @@ fn reply_name(reply: &Reply) -> &'static str {
         Reply::Acquire(Verdict::Busy { place: None, .. }) => "busy",
         Reply::Acquire(Verdict::QueueFull { .. }) => "queue full",
         Reply::Acquire(Verdict::Skipped) => "skipped",
+        Reply::Acquire(Verdict::NoTicket { .. }) => "no ticket",
         Reply::Voted { .. } => "voted",
         Reply::Reserved { .. } => "reserved",
         Reply::Done => "done",

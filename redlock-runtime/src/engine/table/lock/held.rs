@@ -76,6 +76,8 @@ pub(super) struct Held {
     since: Moment,
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
+    /// Its holder has left it to whoever redeems its ticket.
+    is_left: bool,
     /// The hold of the caller who has the lock now.
     hold: Hold,
     next_renewal: Option<Moment>,
@@ -161,6 +163,7 @@ impl Held {
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             renewal_sent: since,
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
+            is_left: false,
             hold: Hold { kind: ask.kind, since },
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
@@ -187,6 +190,12 @@ impl Held {
         // script to release it.
         self.queue.waited |= asks > 1;
         self.queue.grant_may_follow = asks > 1;
+        self
+    }
+
+    /// A ticket was redeemed for it. The server has written when, behind the token.
+    pub(super) fn redeemed(mut self) -> Self {
+        self.queue.waited = true;
         self
     }
 
@@ -233,6 +242,17 @@ impl Held {
     /// No body has run.
     pub(super) fn forget_min_hold(&mut self) {
         self.keep_until = None;
+    }
+
+    /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
+    /// then.
+    pub(super) fn leave_until(&mut self, until: Moment) {
+        (self.is_left, self.keep_until) = (true, Some(until));
+    }
+
+    /// Ends the lease of a lock that its guard gives back, or leaves to a ticket.
+    pub(super) fn end_lease(&self) {
+        self.lease.end(if self.is_left { LostReason::HandedOver } else { LostReason::Released });
     }
 
     fn timers(&self) -> [(HeldTimer, Option<Moment>); 6] {
@@ -349,7 +369,7 @@ impl Held {
 
     /// True when this request was sent for it.
     pub(super) fn has_sent(&self, request: &Request) -> bool {
-        self.has(&request.token) || self.has(holder_in(request))
+        self.has(&request.token) || self.has(request.holder())
     }
 
     /// The token of its holder. The server may not know it yet.
@@ -366,7 +386,7 @@ impl Held {
     /// told who has it may be executed behind that one.
     pub(super) fn is_lost_by(&self, request: &Request) -> bool {
         let named = self.successors.as_ref().and_then(|successors| successors.last_named());
-        holder_in(request) == named.unwrap_or(&self.token)
+        request.holder() == named.unwrap_or(&self.token)
     }
 
     /// The server has executed this renewal. Returns the token under which it had the lock, if it
@@ -608,6 +628,9 @@ impl Held {
         }
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);
+            if self.is_left {
+                releasing = releasing.for_a_ticket();
+            }
         }
         if early {
             releasing = releasing.ending(self.lease.hold());
@@ -617,11 +640,6 @@ impl Held {
             None => releasing,
         }
     }
-}
-
-/// Under this token the server has the lock once it has executed the request.
-fn holder_in(request: &Request) -> &Token {
-    request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last()).unwrap_or(&request.token)
 }
 
 impl Drop for Held {

@@ -7,10 +7,12 @@
 //! releases what the server may have of it, and the first waiter asks right behind that release.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::Lock;
+use super::asking::NO_TICKETS;
 use super::held::Held;
 use super::queue::NextAsker;
 use super::releasing::answer;
@@ -41,7 +43,10 @@ impl Lock {
             return;
         }
         let held = if claims { Held::handed_over } else { Held::asked };
-        self.enter(cx, id, lease, |ask, token, lease| held(ask, token, lease, sent).answered_after(asks));
+        self.enter(cx, id, lease, |ask, token, lease| {
+            let held = held(ask, token, lease, sent).answered_after(asks);
+            if ask.ticket.is_some() { held.redeemed() } else { held }
+        });
         if claims {
             self.wait_for_own_claim(cx, sent.after(lasts));
         }
@@ -237,11 +242,29 @@ impl Lock {
         }
     }
 
+    /// The guard leaves the lock to whoever redeems its ticket within `lasts`. To those who wait,
+    /// here and elsewhere, it is held until then.
+    pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
+        if cx.abilities.votes
+            && let Some(held) = self.held_mut(id)
+        {
+            response.send(Err(LockError::invalid(held.lease().key(), NO_TICKETS)), None);
+            return;
+        }
+        let Some(mut held) = self.take_held(id) else {
+            // It was lost before, and is gone or being released.
+            answer(Some(response), ReleaseOutcome::AlreadyLost);
+            return;
+        };
+        held.leave_until(cx.now.after(lasts));
+        self.give_back(cx, id, &held, Some(response));
+    }
+
     /// The lease is over: the server releases the lock, and the next waiter's request is sent right
     /// after that.
     pub(super) fn give_back(&mut self, cx: &mut Context, id: Id, held: &Held, response: Option<Response>) {
         let was_held = held.lease().check(cx.now).is_some();
-        held.lease().end(LostReason::Released);
+        held.end_lease();
         let response = match response {
             Some(response) if response.is_to_dropped() => cx.connected.then_some(response),
             response if was_held => response,

@@ -188,7 +188,7 @@ impl Lock {
     /// The waiter that asks the server: the first of this process, or the only one of a lock that
     /// is not queued for.
     fn asker<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
-        self.first().filter(|_| !waiting.ask().one_try).map_or(waiting, |(_, first)| first)
+        self.first().filter(|_| waiting.ask().queues()).map_or(waiting, |(_, first)| first)
     }
 
     /// The waiter with the last answer of the server: this one, or the one that asks.
@@ -206,10 +206,10 @@ impl Lock {
         self.holder.is_none() && self.queue.has_no_other(id)
     }
 
-    /// A new waiter. True when it is the first one, and none of this process holds the lock. One
-    /// with a single try does not queue.
+    /// A new waiter. True when it is the first one, and none of this process holds the lock, or
+    /// when it does not queue.
     fn join(&mut self, id: Id, waiting: Waiting) -> bool {
-        if waiting.ask().one_try {
+        if !waiting.ask().queues() {
             self.insert_apart(id, Apart::Trying(Box::new(waiting)));
             return true;
         }

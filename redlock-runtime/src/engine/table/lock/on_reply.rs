@@ -57,7 +57,7 @@ impl Lock {
             (Some(Attempt::Releasing(releasing)), reply) if is_release => {
                 let was_held = reply == Reply::Done;
                 let ran_out = releasing.ran_out(was_held);
-                let step = releasing.on_reply(cx.now, was_held);
+                let step = releasing.on_reply(cx.now, action, was_held);
                 self.go_on_releasing(cx, id, step);
                 if ran_out {
                     self.ask_after_claim(cx);
@@ -142,6 +142,12 @@ impl Lock {
                 self.answered_held(cx, id, sent, fence, false);
             }
             Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),
+            Ok(Verdict::NoTicket { is_free }) => {
+                waiting.set_turned_away();
+                let key = Arc::clone(&waiting.ask().key);
+                let reason = if is_free { LostReason::TicketOver } else { LostReason::TicketUsed };
+                self.fail(cx, id, LockError::Lost { key, reason });
+            }
             Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
                 waiting.set_turned_away();
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
@@ -270,9 +276,5 @@ impl Lock {
 
 /// True when this was a request for a lock, and the server has done nothing of it.
 fn has_taken_nothing(action: Action, refusal: &Refusal) -> bool {
-    match action {
-        Action::Acquire(_) => refusal.has_done_nothing(false),
-        Action::AcquireNext { .. } => refusal.has_done_nothing(true),
-        _ => false,
-    }
+    action.takes() && refusal.has_done_nothing(matches!(action, Action::AcquireNext { .. }))
 }

@@ -211,6 +211,7 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
+            ticket: None,
             fenced: true,
             one_try: false,
             after: None,

@@ -19,6 +19,7 @@ use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::telemetry;
 use crate::ground::token::Token;
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the release")]
 pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
@@ -33,6 +34,9 @@ pub(super) struct Releasing {
     keep_until: Option<Moment>,
     again_at: Option<Moment>,
     response: Option<(Moment, Response)>,
+    /// The caller gets a ticket for the lock. One that is not told has none: then the lock is
+    /// released.
+    for_a_ticket: bool,
     /// A release without a reply was sent: the server may have executed it.
     repeated: bool,
     /// The server has granted the lock to this attempt, whose caller had left or could not be told
@@ -82,6 +86,7 @@ impl Releasing {
             keep_until: None,
             again_at: None,
             response: None,
+            for_a_ticket: false,
             repeated: false,
             was_granted: false,
             may_be_queued: false,
@@ -108,6 +113,12 @@ impl Releasing {
     pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
         self.until = self.until.max(keep_until);
         self.keep_until = Some(keep_until);
+        self
+    }
+
+    /// Until then it is for whoever redeems the ticket that the caller gets.
+    pub(super) fn for_a_ticket(mut self) -> Self {
+        self.for_a_ticket = true;
         self
     }
 
@@ -170,15 +181,28 @@ impl Releasing {
         self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
     }
 
-    /// The server has executed it. `was_held`: until then the token held the lock.
-    pub(super) fn on_reply(&mut self, now: Moment, was_held: bool) -> ReleaseStep {
+    /// The server has executed it, with this action. `was_held`: until then the token held the
+    /// lock.
+    pub(super) fn on_reply(&mut self, now: Moment, action: Action, was_held: bool) -> ReleaseStep {
         let was_late = self.repeated || self.ttl_ends <= now;
-        if was_late && !was_held && self.keep_until.is_some_and(|until| until > now) {
+        if was_late && !was_held && !self.for_a_ticket && self.keep_until.is_some_and(|until| until > now) {
             telemetry::kept_too_short(&self.key);
+        }
+        if self.for_a_ticket && was_held {
+            let is_kept = action == Action::ExpireLater;
+            let is_left = is_kept && self.keep_until.is_some();
+            let outcome = if is_left { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
+            let is_told = self.answer(Ok(outcome));
+            if is_kept && !(is_left && is_told) {
+                self.keep_until = None;
+                return ReleaseStep::Send;
+            }
+            return ReleaseStep::Done;
         }
         // What lets a key expire does not leave the queue.
         let leaves = self.may_be_queued && !was_held && self.keep_until.take().is_some();
-        if was_held || self.repeated {
+        // Nobody can have redeemed a ticket that was not given.
+        if was_held || self.repeated && !self.for_a_ticket {
             self.answer(Ok(ReleaseOutcome::Released));
         } else {
             self.hold.on_lost(&self.key);
@@ -228,7 +252,7 @@ impl Releasing {
             self.answer(Err(error));
         }
         if self.until <= now {
-            if self.keep_until == Some(self.until) {
+            if self.keep_until == Some(self.until) && !self.for_a_ticket {
                 telemetry::kept_too_short(&self.key);
             }
             return ReleaseStep::Done;
@@ -247,9 +271,12 @@ impl Releasing {
         self.again_at = None;
     }
 
-    fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) {
-        if let Some((_, response)) = self.response.take() {
-            response.send(outcome, Some(&self.request));
+    /// False when no caller is told. One that hears of an error gets no ticket.
+    fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) -> bool {
+        if self.for_a_ticket && outcome.is_err() {
+            self.keep_until = None;
         }
+        let response = self.response.take();
+        response.is_some_and(|(_, response)| response.send(outcome, Some(&self.request)))
     }
 }

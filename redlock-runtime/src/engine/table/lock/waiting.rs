@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
+    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
@@ -333,7 +333,13 @@ impl Waiting {
 
     pub(super) fn request(&self, action: Action) -> Request {
         let name = Arc::clone(&self.ask.name);
-        Request { fenced: self.ask.fenced, ..Request::new(action, name, self.token.clone(), self.ask.ttl) }
+        let ticket = self.ask.ticket.clone().filter(|_| action == Action::Redeem);
+        let passed_on = ticket.map(PassedOn::ticket);
+        Request {
+            passed_on,
+            fenced: self.ask.fenced,
+            ..Request::new(action, name, self.token.clone(), self.ask.ttl)
+        }
     }
 
     /// True for a first request that is not late: then the time in its token is that of its grant.

@@ -17,6 +17,7 @@ mod multi_key;
 mod pinging;
 mod releasing;
 mod renewing;
+mod tickets;
 mod watching;
 
 use std::sync::Arc;
@@ -122,6 +123,7 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
+            ticket: None,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),
             after: None,
@@ -205,6 +207,23 @@ impl Scenario {
         self.table.release(self.now, id, Some(Response::to(caller)));
         self.send();
         Released(released)
+    }
+
+    /// The guard leaves the lock to a ticket, for ten seconds.
+    fn hands_over(&mut self, id: Id) -> oneshot::Receiver<command::Released> {
+        let (caller, released) = oneshot::channel();
+        self.table.hand_over(self.now, id, 10 * SECOND, Response::to(caller));
+        self.send();
+        released
+    }
+
+    /// The ticket of attempt 1 is redeemed.
+    fn redeems(&mut self, id: Id) -> Outcome {
+        let (mut ask, outcome) = self.ask(Some(SECOND), None);
+        ask.ticket = Some(token_of(1));
+        self.table.acquire(self.now, id, ask, token_of(id));
+        self.send();
+        outcome
     }
 
     /// The node reports a change of the lock.

@@ -43,6 +43,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        ticket: None,
         fenced: true,
         one_try: false,
         after,

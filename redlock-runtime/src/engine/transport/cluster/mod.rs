@@ -229,7 +229,7 @@ impl Cluster {
 
     /// A caller whose limit is over hears why its request has to wait.
     fn tell_delay(&mut self, deferred: &Deferred, reason: Arc<str>) {
-        if let Action::Acquire(_) | Action::AcquireNext { .. } = deferred.request.action {
+        if deferred.request.action.takes() {
             self.events.push_back(TransportEvent::Delayed { id: deferred.id, reason });
         }
     }

@@ -121,7 +121,7 @@ impl Cluster {
         let is_told = match (&reply, request.action) {
             (Reply::Refused(refusal), Action::Release | Action::ExpireLater) => refusal.lasts(),
             (_, Action::Ping { .. }) => true,
-            (_, Action::Acquire(_) | Action::AcquireNext { .. }) => queue.is_left(&request.token),
+            (_, action) if action.takes() => queue.is_left(&request.token),
             _ => false,
         };
         let reply = match reply {

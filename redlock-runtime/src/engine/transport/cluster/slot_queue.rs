@@ -50,8 +50,7 @@ impl Deferred {
     /// True for a request for a lock that was refused, or not sent: no node has done anything of
     /// it.
     pub(super) fn is_undone_ask(&self) -> bool {
-        !self.in_flight.unanswered
-            && matches!(self.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+        !self.in_flight.unanswered && self.request.action.takes()
     }
 }
 

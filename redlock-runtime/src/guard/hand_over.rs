@@ -1,0 +1,155 @@
+//! A lock that travels: its guard becomes a ticket.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::LockGuard;
+use crate::block_on::block_on;
+use crate::engine::command::{AdminCall, AdminOp, Command, Released, Response};
+use crate::engine::handle::{ENGINE_GONE, Engine};
+use crate::ground::error::LockError;
+use crate::ground::lease::ttl_is_in_range;
+use crate::ground::outcome::{LostReason, ReleaseOutcome};
+use crate::ticket::Ticket;
+
+impl LockGuard {
+    /// Gives the lock away: another process, or a later call, takes it over with
+    /// [`LockManager::redeem`](crate::LockManager::redeem), and nobody else has it in between.
+    ///
+    /// The lease here ends at once, with [`LostReason::HandedOver`]: a nested call that has joined
+    /// it is stopped. On the server the lock stays taken for `lasts`, without renewal, and counts
+    /// as held: those who wait for it go on waiting. When nobody has redeemed the ticket by then,
+    /// the next waiter gets the lock. A `min_hold` and a `max_hold` end with this hold.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lock was lost before; [`LockError::Unavailable`] and
+    /// [`LockError::Misconfigured`] as [`release`](Self::release); [`LockError::InvalidRequest`]
+    /// for a `lasts` below 10 ms or above 2^53 ms, for a guard of several keys, for that of a
+    /// nested call, and over a quorum of independent servers, which has no tickets. In each case
+    /// there is no ticket, and the lock is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped gives no ticket, and the lock is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect("memory://into-ticket-example").await?;
+    /// let guard = locks.lock("export:7").acquire().await?;
+    /// let ticket = guard.into_ticket(Duration::from_secs(60)).await?;
+    /// assert!(locks.lock("export:7").acquire().await.is_err(), "it is taken all the time");
+    /// let guard = locks.redeem(ticket).await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn into_ticket(self, lasts: Duration) -> Result<Ticket, LockError> {
+        self.give_away(lasts).await
+    }
+
+    /// [`into_ticket`](Self::into_ticket) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_ticket`](Self::into_ticket).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://into-ticket-blocking-example")?;
+    /// let guard = locks.lock("export:7").acquire_blocking()?;
+    /// let ticket = guard.into_ticket_blocking(Duration::from_secs(60))?;
+    /// let guard = locks.redeem(ticket).acquire_blocking()?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_ticket_blocking(self, lasts: Duration) -> Result<Ticket, LockError> {
+        block_on(&self.engine, self.give_away(lasts))
+    }
+
+    /// After [`LockError::InvalidRequest`] the lock is still held.
+    async fn give_away(&self, lasts: Duration) -> Result<Ticket, LockError> {
+        let [grant] = self.grants.as_slice() else {
+            let reason = format!(
+                "a ticket is for one lock, and this guard holds {}: acquire the keys one by one, and give each away",
+                self.keys().count()
+            );
+            return Err(LockError::InvalidRequest { key: self.key().into(), reason: reason.into() });
+        };
+        let (key, lease) = (grant.lease().key(), grant.lease());
+        if !self.engine.is_here() {
+            return Err(LockError::Lost { key: Arc::clone(key), reason: LostReason::Forked });
+        }
+        if !ttl_is_in_range(lasts) {
+            let reason = format!("a ticket cannot last for {lasts:?}: at least 10 ms, and below 2^53 ms");
+            return Err(LockError::invalid(key, reason));
+        }
+        if grant.is_joined {
+            return Err(LockError::invalid(key, NOT_ITS_OWN));
+        }
+        if grant.is_released.swap(true, Ordering::Relaxed) {
+            return Err(lease.lost());
+        }
+        let (caller, outcome) = oneshot::channel();
+        let response = Response::to(caller);
+        self.engine.send(Command::HandOver { id: grant.hold.id, lasts, response });
+        let mut untaken = Untaken { engine: &self.engine, key, lasts, outcome };
+        let Ok(Released { outcome, lock, .. }) = (&mut untaken.outcome).await else {
+            return Err(LockError::closed(key, ENGINE_GONE));
+        };
+        match (outcome, lock) {
+            (Ok(ReleaseOutcome::Released), Some((name, token))) => {
+                Ticket::new(&name, key, token).ok_or_else(|| LockError::closed(key, ENGINE_GONE))
+            }
+            (Ok(_), _) if lease.is_handed_over() => {
+                Err(LockError::Lost { key: Arc::clone(key), reason: LostReason::KeyChanged })
+            }
+            (Ok(_), _) => Err(lease.lost()),
+            (Err(error), _) => {
+                if let LockError::InvalidRequest { .. } = *error {
+                    grant.is_released.store(false, Ordering::Relaxed);
+                }
+                Err(*error)
+            }
+        }
+    }
+}
+
+/// The reason in the error of a nested call.
+const NOT_ITS_OWN: &str = "this call has joined the lock of its caller, which alone can give it away";
+
+/// A ticket that is on its way to the caller. Where the caller leaves before it has come, nobody
+/// can redeem it: the lock is released.
+struct Untaken<'a> {
+    engine: &'a Engine,
+    key: &'a Arc<str>,
+    lasts: Duration,
+    outcome: oneshot::Receiver<Released>,
+}
+
+impl Drop for Untaken<'_> {
+    fn drop(&mut self) {
+        // From now on the engine releases the lock by itself.
+        self.outcome.close();
+        if let Ok(Released { outcome: Ok(ReleaseOutcome::Released), lock: Some((name, token)), .. }) =
+            self.outcome.try_recv()
+        {
+            let (caller, _) = oneshot::channel();
+            let op = AdminOp::ReleaseToken { name, token, ttl: self.lasts, caller };
+            let by = self.engine.now().after(self.engine.io_timeout());
+            let call = AdminCall { key: Some(Arc::clone(self.key)), op, by };
+            self.engine.send(Command::Admin { id: self.engine.new_id(), call: Box::new(call) });
+        }
+    }
+}
