@@ -120,7 +120,11 @@ pub(super) const ALL: &[Mutant] = &[
                 "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration::from_secs(1) };",
                 "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: ASK_AGAIN_AFTER };",
             ),
-            edit(ASKING, "if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {", "if is_behind && false {"),
+            edit(
+                ASKING,
+                "if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {",
+                "if is_behind && false {",
+            ),
         ],
     },
     Mutant {
