@@ -16,6 +16,8 @@ pub use redlock_runtime::{
     LockRequest, LostReason, NotATicket, OnLost, ReleaseOutcome, Term, TermEnd, Ticket, Waiter, current,
 };
 
+#[cfg(feature = "fenced-redis")]
+pub use redlock_runtime::FencedRedis;
 #[cfg(feature = "testing")]
 pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
 

@@ -1,6 +1,8 @@
 //! [`LockGuard`]: a held lock, or several that are held as one.
 
 mod extend;
+#[cfg(feature = "fenced-redis")]
+mod fenced_redis;
 mod hand_over;
 mod release;
 
@@ -21,6 +23,8 @@ use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 use crate::reentrancy::{Hold, Scope};
 
+#[cfg(feature = "fenced-redis")]
+pub use fenced_redis::FencedRedis;
 pub(crate) use release::PendingRelease;
 
 /// A held lock. It is renewed until it is released; dropping it releases it.

@@ -46,6 +46,8 @@ pub use ground::fence::{Fence, FenceError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};
+#[cfg(feature = "fenced-redis")]
+pub use guard::FencedRedis;
 pub use guard::LockGuard;
 pub use inspect::{LockInfo, Waiter};
 pub use manager::LockManager;

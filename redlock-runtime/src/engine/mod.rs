@@ -72,7 +72,7 @@ pub(crate) mod multi_key;
 mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod redis;
-mod slots;
+pub(crate) mod slots;
 mod table;
 #[cfg_attr(not(feature = "testing"), path = "not_tested.rs")]
 pub(crate) mod tested;

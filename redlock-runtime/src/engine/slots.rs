@@ -61,7 +61,7 @@ impl Slot {
 }
 
 /// The text in the first braces of a name, which alone decides its slot.
-pub(super) fn hash_tag(name: &str) -> Option<&str> {
+pub(crate) fn hash_tag(name: &str) -> Option<&str> {
     let (_, rest) = name.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
     (!tag.is_empty()).then_some(tag)

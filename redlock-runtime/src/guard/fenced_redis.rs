@@ -1,0 +1,292 @@
+//! [`FencedRedis`]: writes to Redis that only the right holder of a lock can make.
+//!
+//! Each write is one script: it compares the fencing token of each lock of the guard with the
+//! largest that its place has seen, and writes where none is larger. The place is beside the data,
+//! under `{tag}%fence:name`: `tag` is the hash tag of the data's key, or the key, so that both are in
+//! one slot of a Cluster, and `name` is that of the lock. So data with one hash tag share their fence.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{FromRedisValue, RedisError, Script, ToRedisArgs, ToSingleRedisArg};
+
+use super::LockGuard;
+use crate::engine::slots::hash_tag;
+use crate::ground::error::LockError;
+use crate::ground::fence::{Fence, FenceError};
+
+/// `KEYS`: the places of the fences, then those of the write. `ARGV`: how many places, for how long
+/// they are kept (nothing for ever), a token for each, then those of the write. One line, so that an
+/// error of the script behind it is only one line off.
+const CHECK: &str = "local n = tonumber(ARGV[1]) \
+    for i = 1, n do \
+      if tonumber(redis.call('GET', KEYS[i]) or 0) > tonumber(ARGV[i + 2]) then \
+        return redis.error_reply('FENCED ' .. i) \
+      end \
+    end \
+    for i = 1, n do \
+      if ARGV[2] == '' then redis.call('SET', KEYS[i], ARGV[i + 2]) \
+      else redis.call('SET', KEYS[i], ARGV[i + 2], 'PX', ARGV[2]) end \
+    end \
+    local keys, arguments = {}, {} \
+    for i = n + 1, #KEYS do keys[i - n] = KEYS[i] end \
+    for i = n + 3, #ARGV do arguments[i - n - 2] = ARGV[i] end \
+    local KEYS, ARGV = keys, arguments\n";
+
+fn fenced(write: &str) -> Script {
+    Script::new(&[CHECK, write].concat())
+}
+
+static SET: LazyLock<Script> = LazyLock::new(|| fenced("redis.call('SET', KEYS[1], ARGV[1])"));
+static HSET: LazyLock<Script> =
+    LazyLock::new(|| fenced("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"));
+static DEL: LazyLock<Script> = LazyLock::new(|| fenced("return redis.call('DEL', KEYS[1])"));
+static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
+
+/// Writes that only the right holder of a lock can make, through a connection of the caller's own:
+/// from [`LockGuard::redis`]. Needs the feature `fenced-redis`.
+///
+/// Of two holders of a lock, the earlier one writes nothing to a key after the later one has written
+/// there, or has [claimed](Self::claim) it. Keys with one hash tag, such as `{account:7}:balance`
+/// and `{account:7}:history`, count as one place: a write to one of them keeps earlier holders from
+/// all. The fence lies beside the data, under `{account:7}%fence:` and the name of the lock, and
+/// stays there unless [`forget_after`](Self::forget_after) says otherwise.
+///
+/// Each call is one command, `EVALSHA`, and nothing more than the write. The server is any that has
+/// the data, and need not be that of the locks. In a Cluster, a key that has a `}` also has a hash
+/// tag.
+///
+/// # Errors
+///
+/// Of each method: [`FenceError::Lock`] with [`LockError::Fenced`] when a later holder was there, and
+/// with [`LockError::Lost`] when the lease has ended; [`FenceError::Store`] with the error of the
+/// client, and then the write may have been made.
+///
+/// # Cancel safety
+///
+/// Of each method: when the future is dropped, the write is made or not.
+///
+/// # Examples
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlocked::LockManager;
+///
+/// let client = redis::Client::open("redis://127.0.0.1/")?;
+/// let mut connection = client.get_multiplexed_async_connection().await?;
+/// let locks = LockManager::connect("redis://127.0.0.1/").await?;
+///
+/// let guard = locks.lock("account:7").acquire().await?;
+/// guard.redis().set(&mut connection, "balance:7", b"42").await?;
+/// guard.redis().hset(&mut connection, "account:7", "owner", "ann").await?;
+/// guard.redis().del(&mut connection, "offer:7").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it writes nothing by itself"]
+pub struct FencedRedis<'g> {
+    guard: &'g LockGuard,
+    forget_after: Option<Duration>,
+}
+
+impl LockGuard {
+    /// Writes to Redis that are refused once a later holder was there: [`FencedRedis`]. Needs the
+    /// feature `fenced-redis`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// guard.redis().set(&mut connection, "balance:7", b"42").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+    pub fn redis(&self) -> FencedRedis<'_> {
+        FencedRedis { guard: self, forget_after: None }
+    }
+}
+
+impl FencedRedis<'_> {
+    /// The fence is forgotten so long after the last write, in milliseconds: an earlier holder that
+    /// was suspended for longer may write again. By default it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let week = Duration::from_secs(7 * 24 * 3_600);
+    /// guard.redis().forget_after(week).set(&mut connection, "balance:7", b"42").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn forget_after(self, time: Duration) -> Self {
+        Self { forget_after: Some(time), ..self }
+    }
+
+    /// `SET key value`.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// guard.redis().set(&mut connection, "balance:7", 42).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set(
+        self,
+        connection: &mut impl ConnectionLike,
+        key: &str,
+        value: impl ToSingleRedisArg,
+    ) -> Result<(), FenceError<RedisError>> {
+        self.run(connection, &SET, &[key], value.to_redis_args()).await
+    }
+
+    /// `HSET key field value`: true when the field is new.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let is_new = guard.redis().hset(&mut connection, "account:7", "owner", "ann").await?;
+    /// # let _ = is_new;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn hset(
+        self,
+        connection: &mut impl ConnectionLike,
+        key: &str,
+        field: impl ToSingleRedisArg,
+        value: impl ToSingleRedisArg,
+    ) -> Result<bool, FenceError<RedisError>> {
+        self.run(connection, &HSET, &[key], (field, value).to_redis_args()).await
+    }
+
+    /// `DEL key`: true when there was one. The fence stays.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let was_there = guard.redis().del(&mut connection, "offer:7").await?;
+    /// # let _ = was_there;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn del(
+        self,
+        connection: &mut impl ConnectionLike,
+        key: &str,
+    ) -> Result<bool, FenceError<RedisError>> {
+        self.run(connection, &DEL, &[key], Vec::new()).await
+    }
+
+    /// A script of your own in Lua, with `KEYS` and `ARGV` as `EVAL` has them: it runs where no later
+    /// holder was. The keys are in one slot of a Cluster, and the first one says beside which the
+    /// fence lies. An error of the script leaves what it has written, as with `EVAL`.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`]; [`LockError::InvalidRequest`] without a key.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let deposit = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    /// let balance: i64 = guard.redis().eval(&mut connection, deposit, &["balance:7"], 30).await?;
+    /// # let _ = balance;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn eval<T: FromRedisValue>(
+        self,
+        connection: &mut impl ConnectionLike,
+        script: &str,
+        keys: &[&str],
+        arguments: impl ToRedisArgs,
+    ) -> Result<T, FenceError<RedisError>> {
+        self.run(connection, &fenced(script), keys, arguments.to_redis_args()).await
+    }
+
+    /// Keeps earlier holders from the key from now on, and writes nothing else: at the grant, where the
+    /// first write comes late, and what is read before it must be the last.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// guard.redis().claim(&mut connection, "balance:7").await?;
+    /// // What is read from here on is final until this holder writes.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn claim(
+        self,
+        connection: &mut impl ConnectionLike,
+        key: &str,
+    ) -> Result<(), FenceError<RedisError>> {
+        self.run(connection, &CLAIM, &[key], Vec::new()).await
+    }
+
+    async fn run<T: FromRedisValue>(
+        self,
+        connection: &mut impl ConnectionLike,
+        script: &Script,
+        keys: &[&str],
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<T, FenceError<RedisError>> {
+        self.guard.assert()?;
+        let fences: Vec<Fence> = self.guard.fences().collect();
+        let (Some(first), Some(data)) = (fences.first(), keys.first()) else {
+            let reason = "a fenced script has at least one key, beside which its fence lies".into();
+            return Err(LockError::InvalidRequest { key: self.guard.key().into(), reason }.into());
+        };
+        let tag = hash_tag(data).unwrap_or(data);
+        let mut call = script.prepare_invoke();
+        let kept = self.forget_after.map(|time| time.as_millis().to_string());
+        call.arg(fences.len()).arg(kept.unwrap_or_default());
+        for fence in &fences {
+            call.key(format!("{{{tag}}}%fence:{}", fence.name())).arg(fence.token());
+        }
+        call.key(keys).arg(arguments);
+        call.invoke_async(connection).await.map_err(|error| match error.code() {
+            Some("FENCED") => {
+                let which = error.detail().and_then(|number| number.parse::<usize>().ok());
+                let which = which.and_then(|number| fences.get(number.checked_sub(1)?));
+                which.unwrap_or(first).refused().into()
+            }
+            _ => first.failed("the fenced write", error),
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! Writes to Redis that only the right holder of a lock can make.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use kit::{RedisCluster, RedisServer, unique};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands as _, RedisError};
+use redlocked::{FenceError, LockError, LockGuard, LockManager};
+
+type Outcome<T = ()> = Result<T, FenceError<RedisError>>;
+
+async fn connect(server: &RedisServer) -> MultiplexedConnection {
+    let client = redis::Client::open(server.url()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
+/// Two servers of which neither knows of the other one's locks, as after a failover that has lost
+/// them.
+struct Failover(LockManager, LockManager);
+
+impl Failover {
+    async fn new() -> Self {
+        let locks = async || LockManager::connect(&format!("memory://{}", unique("fenced"))).await.unwrap();
+        Self(locks().await, locks().await)
+    }
+
+    /// Both hold their locks, by their own account.
+    async fn holders(&self, keys: &[&str]) -> (LockGuard, LockGuard) {
+        let early = self.0.lock_all(keys.iter().copied()).acquire().await.unwrap();
+        let late = self.1.lock_all(keys.iter().copied()).acquire().await.unwrap();
+        assert!(early.fencing_token() < late.fencing_token());
+        (early, late)
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Outcome<T>) {
+    let error = outcome.unwrap_err();
+    assert!(error.is_fenced() && error.to_string().contains("`account:7`"), "{error}");
+}
+
+#[tokio::test]
+async fn each_write_of_an_earlier_holder_is_refused_behind_a_later_one() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let (early, late) = Failover::new().await.holders(&["account:7"]).await;
+    early.redis().set(&mut redis, "text", b"early").await.unwrap();
+    assert!(early.redis().hset(&mut redis, "hash", "field", 1).await.unwrap());
+    late.redis().set(&mut redis, "text", b"late").await.unwrap();
+    assert!(!late.redis().hset(&mut redis, "hash", "field", 2).await.unwrap());
+    let append = "return redis.call('APPEND', KEYS[1], ARGV[1] .. ARGV[2])";
+    let length: u32 = late.redis().eval(&mut redis, append, &["text"], ("r", 1)).await.unwrap();
+    assert_eq!(length, 6);
+
+    refused(early.redis().set(&mut redis, "text", b"stale").await);
+    refused(early.redis().hset(&mut redis, "hash", "field", 3).await);
+    refused(early.redis().eval::<u32>(&mut redis, append, &["text"], ("s", 2)).await);
+    refused(early.redis().del(&mut redis, "text").await);
+    refused(early.redis().claim(&mut redis, "hash").await);
+    assert_eq!(redis.get::<_, String>("text").await.unwrap(), "later1");
+    assert_eq!(redis.hget::<_, _, u32>("hash", "field").await.unwrap(), 2);
+
+    // What is gone is still fenced.
+    assert!(late.redis().del(&mut redis, "text").await.unwrap());
+    assert!(!late.redis().del(&mut redis, "text").await.unwrap());
+    refused(early.redis().set(&mut redis, "text", b"stale").await);
+    assert!(!redis.exists::<_, bool>("text").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_write_costs_one_command() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let (early, late) = Failover::new().await.holders(&["account:7"]).await;
+    late.redis().set(&mut redis, "balance", 0).await.unwrap(); // it loads the script
+    let before = server.client_commands();
+    for balance in 1..=100 {
+        late.redis().set(&mut redis, "balance", balance).await.unwrap();
+        refused(early.redis().set(&mut redis, "balance", -1).await);
+    }
+    assert_eq!(server.client_commands() - before, 200);
+}
+
+/// Each adds one to what it has read, the first one frozen in front of its read, its write, or after
+/// it: a write that comes too late would take another one's away.
+#[tokio::test]
+async fn no_stale_write_in_ten_thousand_tries() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let failover = Failover::new().await;
+    let mut writes = 0_i64;
+    for round in 0..10_000_u32 {
+        let (early, late) = failover.holders(&["account:7"]).await;
+        let frozen_at = round % 3;
+        let mut read = 0;
+        if frozen_at > 0 {
+            read = redis.get::<_, Option<i64>>("balance").await.unwrap().unwrap_or_default();
+        }
+        if frozen_at > 1 {
+            early.redis().set(&mut redis, "balance", read + 1).await.unwrap();
+            writes += 1;
+        }
+        late.redis().claim(&mut redis, "balance").await.unwrap();
+        let balance = redis.get::<_, Option<i64>>("balance").await.unwrap().unwrap_or_default();
+        if frozen_at == 1 {
+            // It has claimed before its read, so this one comes too late before it has written.
+            refused(early.redis().set(&mut redis, "balance", read + 1).await);
+        }
+        late.redis().set(&mut redis, "balance", balance + 1).await.unwrap();
+        writes += 1;
+        refused(early.redis().set(&mut redis, "balance", read + 1).await);
+        assert_eq!(redis.get::<_, i64>("balance").await.unwrap(), writes, "frozen at {frozen_at}");
+        early.release().await.unwrap();
+        late.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn keys_with_one_hash_tag_share_their_fence_and_other_locks_do_not() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let failover = Failover::new().await;
+    let (early, late) = failover.holders(&["account:7"]).await;
+    late.redis().set(&mut redis, "{account:7}:balance", 1).await.unwrap();
+    refused(early.redis().set(&mut redis, "{account:7}:history", 1).await);
+    let (other, _) = failover.holders(&["account:8"]).await;
+    other.redis().set(&mut redis, "{account:7}:seen", 1).await.unwrap();
+    let fence: String = redis.get("{account:7}%fence:lock:account:7").await.unwrap();
+    assert_eq!(fence, late.fencing_token().to_string());
+}
+
+#[tokio::test]
+async fn of_several_locks_the_one_that_a_later_holder_has_is_named() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let failover = Failover::new().await;
+    let early = failover.0.lock_all(["account:6", "account:7", "account:8"]).acquire().await.unwrap();
+    let late = failover.1.lock("account:7").acquire().await.unwrap();
+    early.redis().set(&mut redis, "transfer", 1).await.unwrap();
+    late.redis().claim(&mut redis, "transfer").await.unwrap();
+    refused(early.redis().set(&mut redis, "transfer", 2).await);
+}
+
+#[tokio::test]
+async fn a_fence_stays_unless_it_is_to_be_forgotten() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let (_, late) = Failover::new().await.holders(&["account:7"]).await;
+    let fence = "{balance}%fence:lock:account:7";
+    late.redis().set(&mut redis, "balance", 1).await.unwrap();
+    assert_eq!(redis.pttl::<_, i64>(fence).await.unwrap(), -1);
+    late.redis().forget_after(Duration::from_secs(60)).set(&mut redis, "balance", 2).await.unwrap();
+    assert!(redis.pttl::<_, i64>(fence).await.unwrap() > 50_000);
+}
+
+#[tokio::test]
+async fn a_lost_lock_and_a_broken_script_are_told_apart() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let locks = LockManager::connect(&format!("memory://{}", unique("fenced"))).await.unwrap();
+    let guard = locks.lock("account:7").acquire().await.unwrap();
+    let broken: Outcome<()> = guard.redis().eval(&mut redis, "nonsense", &["balance"], 1).await;
+    let error = broken.unwrap_err();
+    assert!(matches!(error, FenceError::Store { .. }), "{error}");
+    assert!(error.to_string().starts_with("`account:7`: the fenced write failed"), "{error}");
+    let nowhere: Outcome<()> = guard.redis().eval(&mut redis, "return 1", &[], 1).await;
+    assert!(matches!(nowhere, Err(FenceError::Lock(LockError::InvalidRequest { .. }))));
+    assert!(locks.force_release("account:7").await.unwrap().is_some());
+    let lost = guard.redis().set(&mut redis, "balance", 1).await;
+    assert!(matches!(lost, Err(FenceError::Lock(LockError::Lost { .. }))));
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::test]
+async fn in_a_cluster_a_fence_is_in_the_slot_of_its_data() {
+    let cluster = RedisCluster::of_this_process();
+    let (early, late) = Failover::new().await.holders(&["account:7"]).await;
+    for data in ["balance:7", "{account:7}:balance", "a{b", "x{y}z"] {
+        let mut redis = connect(cluster.owner_of(data)).await;
+        late.redis().set(&mut redis, data, 1).await.unwrap();
+        refused(early.redis().set(&mut redis, data, 2).await);
+    }
+}
