@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::defaults::Defaults;
-use crate::engine::redis::credential_source::CredentialSource;
+use crate::engine::redis::login::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
 use crate::ground::credentials::Credentials;
 use crate::ground::telemetry::Events;

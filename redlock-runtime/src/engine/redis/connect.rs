@@ -10,12 +10,12 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::addresses::Addresses;
-use super::connect_error::ConnectError;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::login::{Speak, log_in};
-use super::stream::Stream;
-use super::tcp::tcp_stream;
+use super::opened::ConnectError;
+use super::opened::Stream;
+use super::opened::tcp_stream;
 use super::tls::Tls;
 use crate::ground::host::simulated_connection;
 

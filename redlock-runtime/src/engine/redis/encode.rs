@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::command::{Command, write_command, write_word};
 use super::fence_floor::ABOVE_ALL;
-use super::handshake::{LateRequests, NativeDelete};
+use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
-use super::session::Session;
 use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request};
 
 /// The third argument with which renew.lua and repair.lua may shorten a lease.

@@ -4,18 +4,23 @@
 //!
 //! All commands go out in one write, because a server that is far away would take a round trip for each. A command that
 //! depends on an earlier one comes behind it.
+//!
+//! Among them is each command of the scripts once as it is: where access rules forbid it, or an operator has renamed it, the
+//! server refuses it there with a code. In the middle of a script the answer has no such code, and each version of the server
+//! has its own words.
 
 use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
-use super::error_reply::ErrorReply;
+use super::error_reply::{ErrorReply, shown};
 use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
-use super::permissions::{self, RENAMED, Refused};
 use super::scripts::RAISE;
+use super::server_identity::ClaimedIdentity;
 use super::stale_connection::Client;
 use crate::engine::protocol::ServerInfo;
 use crate::ground::capabilities::Abilities;
@@ -27,6 +32,16 @@ const NO_CLIENT: &str = "9223372036854775807";
 
 /// The errors of a server that loads its data or runs a script.
 const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
+
+/// Required: every lock needs these.
+const NEEDED: [&str; 10] =
+    ["EVAL", "EVALSHA", "GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
+
+/// No script has this digest.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
+/// What to do when a server does not know a command.
+const RENAMED: &str = "remove its `rename-command`, or connect past the proxy that leaves it out";
 
 /// A grant in a script needs both: to publish to the inbox, and to see that it has a subscriber.
 const PLAIN: &str = "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
@@ -156,7 +171,7 @@ impl HandshakeCommands {
         };
         let commands = try_on.map(|name| {
             let unused = format!("{name}{QUEUE}");
-            let tried = permissions::commands(&unused, inbox).map(|(command, arguments)| {
+            let tried = tried_commands(&unused, inbox).map(|(command, arguments)| {
                 let words: Vec<_> = iter::once(command).chain(arguments).collect();
                 (command, add(&words))
             });
@@ -266,11 +281,6 @@ impl HandshakeCommands {
     }
 }
 
-/// The error unless this answer to `ROLE` is that of a primary.
-pub(super) fn is_of_a_primary(role: Value) -> Result<(), Unsuitable> {
-    Answers(vec![role]).are_of_a_primary(0)
-}
-
 pub(super) struct Answers(Vec<Value>);
 
 impl Answers {
@@ -362,7 +372,7 @@ impl Answers {
     ) -> Result<Vec<&'static str>, Unsuitable> {
         let missing = commands.iter().filter_map(|&(command, at)| Some((command, self.refusal(at)?)));
         let missing: Vec<_> = missing.collect();
-        permissions::optional(&missing, key).map_err(|words| Unsuitable { words, is_permanent: true })
+        optional_commands(&missing, key).map_err(|words| Unsuitable { words, is_permanent: true })
     }
 
     /// A server that does not tell counts as just started.
@@ -384,17 +394,17 @@ impl Answers {
     }
 }
 
-/// Each server and each proxy has its own words for a command that it does not know, or that an operator has renamed.
-pub(super) fn is_unknown(words: &str) -> bool {
-    let words = words.to_ascii_lowercase();
-    ["unknown command", "unknown subcommand", "unsupported command"]
-        .iter()
-        .any(|begin| words.starts_with(begin))
+/// Why a command cannot be used.
+#[derive(Clone, Copy)]
+enum Refused<'a> {
+    /// In the words of the server.
+    Forbidden(&'a str),
+    Unknown,
 }
 
 impl Refused<'_> {
     /// The error for a command that tells something of the server.
-    pub(super) fn must_be_allowed(self, command: &str, checked: &str, or: &str) -> Unsuitable {
+    fn must_be_allowed(self, command: &str, checked: &str, or: &str) -> Unsuitable {
         match self {
             Self::Forbidden(_) => must_allow(command, checked, or),
             Self::Unknown => {
@@ -403,6 +413,57 @@ impl Refused<'_> {
             }
         }
     }
+}
+
+/// What the handshake has found, and the settings of the node.
+pub(super) struct Session {
+    pub(super) keyspace: Keyspace,
+    pub(super) inbox: Arc<str>,
+    /// The inbox is a sharded channel.
+    pub(super) sharded: bool,
+    pub(super) server_info: ServerInfo,
+    /// Other lock clients use the keys, too.
+    pub(super) foreign_clients: bool,
+    /// Locks have queues of waiters: the node is none of a quorum, and access rules allow what a
+    /// queue needs.
+    pub(super) queues: bool,
+    pub(super) abilities: Abilities,
+    pub(super) late_requests: LateRequests,
+    pub(super) native_delete: Option<NativeDelete>,
+    /// In a quorum, held as long as the connection lasts.
+    pub(super) _identity: Option<ClaimedIdentity>,
+}
+
+#[cfg(test)]
+impl Session {
+    pub(super) fn for_a_test() -> Self {
+        let up_for = Duration::ZERO;
+        Self {
+            keyspace: Keyspace::on_a_server("lock:"),
+            inbox: "lock:%inbox:1".into(),
+            sharded: false,
+            server_info: ServerInfo { clock: 1, up_for, durable: false, round_trip: up_for },
+            foreign_clients: false,
+            queues: true,
+            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
+            late_requests: LateRequests::Impossible,
+            native_delete: None,
+            _identity: None,
+        }
+    }
+}
+
+/// The error unless this answer to `ROLE` is that of a primary.
+pub(super) fn is_of_a_primary(role: Value) -> Result<(), Unsuitable> {
+    Answers(vec![role]).are_of_a_primary(0)
+}
+
+/// Each server and each proxy has its own words for a command that it does not know, or that an operator has renamed.
+pub(super) fn is_unknown(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["unknown command", "unknown subcommand", "unsupported command"]
+        .iter()
+        .any(|begin| words.starts_with(begin))
 }
 
 /// The error when an access rule forbids a command that tells something of the server.
@@ -425,6 +486,59 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
+}
+
+/// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it does not exist
+/// afterwards: each of the three commands behind `INCR` removes it.
+fn tried_commands<'a>(key: &'a str, inbox: &'a str) -> [(&'static str, Vec<&'a str>); 19] {
+    [
+        ("EVAL", vec!["return 0", "1", key]),
+        ("EVALSHA", vec![NO_SCRIPT, "1", key]),
+        ("GET", vec![key]),
+        ("EXISTS", vec![key]),
+        ("PTTL", vec![key]),
+        ("TIME", vec![]),
+        ("ZPOPMIN", vec![key]),
+        ("ZREM", vec![key, ""]),
+        ("ZSCORE", vec![key, ""]),
+        ("ZRANK", vec![key, ""]),
+        ("ZRANGE", vec![key, "0", "0"]),
+        ("ZCARD", vec![key]),
+        ("ZADD", vec![key, "XX", "0", ""]),
+        ("PUBLISH", vec![inbox, ""]),
+        ("PUBSUB", vec!["NUMSUB", inbox]),
+        ("INCR", vec![key]),
+        ("PEXPIRE", vec![key, "1"]),
+        ("SET", vec![key, "", "XX", "PX", "1"]),
+        ("DEL", vec![key]),
+    ]
+}
+
+/// The commands that cannot be used, or what of them every lock needs.
+fn optional_commands(
+    missing: &[(&'static str, Refused<'_>)],
+    key: &str,
+) -> Result<Vec<&'static str>, String> {
+    let needed = || missing.iter().filter(|(command, _)| NEEDED.contains(command));
+    let names = |is_unknown| {
+        let of_this_kind = needed().filter(|(_, refused)| matches!(refused, Refused::Unknown) == is_unknown);
+        of_this_kind.map(|(command, _)| *command).collect::<Vec<_>>().join(", ")
+    };
+    let forbidden = needed().find_map(|(_, refused)| match refused {
+        Refused::Forbidden(words) => Some(*words),
+        Refused::Unknown => None,
+    });
+    match (forbidden, names(true)) {
+        (Some(words), _) => Err(format!(
+            "forbids what every lock needs: {}, tried on a key like `{key}` (NOPERM {})",
+            names(false),
+            shown(words)
+        )),
+        (None, unknown) if !unknown.is_empty() => {
+            Err(format!("does not know what every lock needs: {unknown}: {RENAMED}"))
+        }
+        (None, _) => Ok(missing.iter().map(|(command, _)| *command).collect()),
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! Logging in: user and password of one connection, which are those of the address or what the program's function gives
 //! now, the protocol and the database.
 
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionInfo, Pipeline, RedisConnectionInfo, Value};
+use tokio::task::JoinHandle;
 
-use super::connect_error::ConnectError;
-use super::credential_source::CredentialSource;
 use super::decode::is_passing;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::failure::Failure;
+use super::opened::ConnectError;
 use crate::ground::credentials::Credentials;
 
 /// An address with the user and password to open one connection with.
@@ -62,6 +66,55 @@ impl Login {
             }
             (error, _) => Err(error),
         }
+    }
+}
+
+type Asking = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
+
+/// Where user and password come from when they change while the program runs: a function of the program, which is asked at
+/// each connect.
+#[derive(Clone)]
+pub(crate) struct CredentialSource {
+    ask: Arc<dyn Fn() -> Asking + Send + Sync>,
+}
+
+impl CredentialSource {
+    pub(crate) fn new<F, E>(ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let ask = move || -> Asking {
+            let asking = ask();
+            Box::pin(async move {
+                asking.await.map_err(|error| {
+                    let error: Box<dyn Error + Send + Sync> = error.into();
+                    format!("`credentials` failed: {error}")
+                })
+            })
+        };
+        Self { ask: Arc::new(ask) }
+    }
+
+    /// The credentials, or why there are none.
+    async fn ask(&self, limit: Duration) -> Result<Credentials, String> {
+        // A task of its own: the locks outlive a panic there.
+        let ask = Arc::clone(&self.ask);
+        let mut task = Ending(tokio::spawn(async move { ask().await }));
+        match tokio::time::timeout(limit, &mut task.0).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err("`credentials` panicked".to_owned()),
+            Err(_) => Err(format!("`credentials` gave no answer within {limit:?}")),
+        }
+    }
+}
+
+/// Ends the task when it is dropped.
+struct Ending<T>(JoinHandle<T>);
+
+impl<T> Drop for Ending<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

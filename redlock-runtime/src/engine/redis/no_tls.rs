@@ -7,8 +7,8 @@ use redis::ConnectionInfo;
 use redis::io::tcp::TcpSettings;
 
 use super::addresses::Addresses;
-use super::connect_error::ConnectError;
-use super::stream::Stream;
+use super::opened::ConnectError;
+use super::opened::Stream;
 
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {}

@@ -8,20 +8,20 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::addresses::Addresses;
 use super::connect::open;
-use super::connect_error::ConnectError;
 use super::connection::RedisConnection;
-use super::credential_source::CredentialSource;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Inbox, Interrupted};
 use super::failure::Failure;
+use super::handshake::Session;
 use super::handshake::{
     Handshake, HandshakeCommands, HandshakeParams, Unsuitable, is_of_a_primary, must_allow,
 };
 use super::keyspace::{ClockOf, Keyspace};
+use super::login::CredentialSource;
 use super::login::{Login, Speak, refuses_resp3};
+use super::opened::ConnectError;
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
-use super::session::Session;
 use super::stale_connection::StaleConnection;
 use super::tls::{Tls, TlsSettings};
 use crate::engine::protocol::{ConnectionEvent, Disconnected};

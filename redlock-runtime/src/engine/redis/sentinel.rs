@@ -1,7 +1,10 @@
 //! Sentinel: which server is the primary, and whether it has changed.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
@@ -9,7 +12,6 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::addresses::Addresses;
 use super::connect::open;
-use super::connect_error::ConnectError;
 use super::decode::text;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
@@ -17,8 +19,8 @@ use super::failure::Failure;
 use super::handshake::is_unknown;
 use super::hedged;
 use super::login::Speak;
+use super::opened::ConnectError;
 use super::tls::Tls;
-use super::until_closed::until_closed;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::timers::jittered;
 
@@ -286,6 +288,16 @@ fn escaped(text: &str) -> String {
 /// An IPv6 address in brackets has colons, too.
 fn has_port(host: &str) -> bool {
     host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
+}
+
+/// Does `work` as long as `pushes` has a receiver, which is as long as the connection is in use.
+async fn until_closed(pushes: &UnboundedSender<ConnectionEvent>, work: impl Future<Output = ()>) {
+    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
+    poll_fn(|cx| match closed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await;
 }
 
 #[cfg(test)]

@@ -18,10 +18,10 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
 use super::addresses::Addresses;
-use super::connect_error::ConnectError;
 use super::failure::Failure;
-use super::stream::Stream;
-use super::tcp::tcp_stream;
+use super::opened::ConnectError;
+use super::opened::Stream;
+use super::opened::tcp_stream;
 
 /// A manager's settings for TLS, in PEM form. Not `Debug`: one holds a private key.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use tokio::task::{consume_budget, yield_now};
 use super::*;
 use crate::engine::protocol::{ConnectionEvent, Mode};
 use crate::engine::redis::exchange::Inbox;
-use crate::engine::redis::stream::Stream;
+use crate::engine::redis::opened::Stream;
 use crate::ground::token::Token;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
