@@ -42,8 +42,8 @@ impl NotingWaker {
 
     /// The one in `slot`; a new one is kept there when another task polls than before.
     pub(super) fn kept<'a>(slot: &'a mut Option<Self>, task: &Waker) -> &'a Self {
-        let known = slot.take().filter(|waker| waker.is_of(task));
-        slot.insert(known.unwrap_or_else(|| Self::new(task)))
+        slot.take_if(|waker| !waker.is_of(task));
+        slot.get_or_insert_with(|| Self::new(task))
     }
 
     /// Another one, with a note of its own, for the same task.
