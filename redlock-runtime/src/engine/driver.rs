@@ -293,24 +293,27 @@ impl Driver {
 
     /// True when there may be more, and the time.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> (bool, Moment) {
-        let mut now = self.clock.now();
+        let (mut has_more, mut now) = (true, None);
         for _ in 0..COMMANDS / BATCH {
             let mut commands = std::mem::take(&mut self.buffer);
             let outcome = if self.open { self.inbox.poll(cx, &mut commands, BATCH) } else { Poll::Pending };
             if !commands.is_empty() {
-                now = self.clock.now();
-            }
-            for command in commands.drain(..) {
-                self.on_command(now, command);
+                let now = *now.insert(self.clock.now());
+                for command in commands.drain(..) {
+                    self.on_command(now, command);
+                }
             }
             self.buffer = commands;
             match outcome {
                 Poll::Ready(0) => self.open = false,
                 Poll::Ready(_) => {}
-                Poll::Pending => return (false, now),
+                Poll::Pending => {
+                    has_more = false;
+                    break;
+                }
             }
         }
-        (true, now)
+        (has_more, now.unwrap_or_else(|| self.clock.now()))
     }
 
     /// `now`: after the callers of these requests have asked. Leases count from then.

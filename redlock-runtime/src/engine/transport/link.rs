@@ -425,7 +425,7 @@ impl Up {
             Kind::Redis(connection) => {
                 Awaited::FromServer(connection.submit(cx, now, &requests, asking, room))
             }
-            Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(&requests, inbox)),
+            Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(now, &requests, inbox)),
         };
         if replies.come_without_a_wake_up() {
             cx.waker().wake_by_ref();

@@ -14,7 +14,6 @@
 mod faults;
 
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -83,8 +82,8 @@ struct Lock {
 
 struct Holding {
     token: Token,
-    /// The time of the grant, in seconds since 1970.
-    granted: Option<NonZeroU64>,
+    /// The time of the grant.
+    since: Moment,
     expires: Moment,
     inbox: Inbox,
 }
@@ -153,15 +152,16 @@ impl MemoryNode {
         self.faults.as_ref().is_none_or(Faults::is_reachable)
     }
 
-    pub(super) fn submit(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Replies {
+    /// `now`: when the requests are sent, on the clock of the manager.
+    pub(super) fn submit(&self, now: Moment, requests: &[(Id, Request)], inbox: &Inbox) -> Replies {
         match &self.faults {
             Some(faults) => faults.submit(self, requests, inbox),
-            None => Box::pin(std::future::ready(Ok(self.execute_all(requests, inbox)))),
+            None => Box::pin(std::future::ready(Ok(self.execute_all(now, requests, inbox)))),
         }
     }
 
-    fn execute_all(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Vec<Reply> {
-        one_by_one(requests, |request| self.execute(request, inbox, self.clock.now()))
+    fn execute_all(&self, now: Moment, requests: &[(Id, Request)], inbox: &Inbox) -> Vec<Reply> {
+        one_by_one(requests, |request| self.execute(request, inbox, now))
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -216,7 +216,7 @@ impl MemoryNode {
                 Reply::Done
             }
             Action::Repair { .. } if lock.holder.is_none() => {
-                lock.hold(&request.token, now.after(request.ttl), inbox);
+                lock.hold(&request.token, now, request.ttl, inbox);
                 Reply::Free
             }
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
@@ -259,9 +259,8 @@ fn server_time(now: Moment) -> ServerTime {
 }
 
 impl Holding {
-    /// The token holds the lock from now on.
-    fn new(token: Token, expires: Moment, inbox: Inbox) -> Self {
-        Self { token, granted: wall_clock_before(Duration::ZERO), expires, inbox }
+    fn new(token: Token, since: Moment, expires: Moment, inbox: Inbox) -> Self {
+        Self { token, since, expires, inbox }
     }
 
     fn tell_taken_away(self, name: &Arc<str>) {
@@ -282,7 +281,7 @@ impl Holding {
     fn seen(&self, now: Moment) -> Holder {
         Holder {
             owner: token::owner_of(self.token.value()),
-            granted: self.granted,
+            granted: wall_clock_before(now.since(self.since)),
             expires_in: Some(self.expires.since(now)),
             usual_hold: None,
         }
@@ -320,7 +319,7 @@ impl Lock {
             self.queue.retain(|waiter| !waiting(waiter));
             let has_waited = mode.has_waited();
             let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
-            self.hold(&request.token, now.after(lasts), inbox);
+            self.hold(&request.token, now, lasts, inbox);
             if was_free {
                 self.tell_next(&request.name, now);
             }
@@ -336,7 +335,7 @@ impl Lock {
 
     /// The lock is held under the token of the ticket, or by this one.
     fn redeem(&mut self, request: &Request, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
-        self.hold(&request.token, now.after(request.ttl), inbox);
+        self.hold(&request.token, now, request.ttl, inbox);
         self.claim = (!self.queue.is_empty()).then(|| inbox.clone());
         self.tell_next(&request.name, now);
         let fence = if request.fenced { next_fence(now, clock) } else { 0 };
@@ -349,7 +348,7 @@ impl Lock {
                 Reply::Acquire(Verdict::Busy { holder: holder.seen(now), place: None })
             }
             _ => {
-                self.hold(&request.token, now.after(request.ttl), inbox);
+                self.hold(&request.token, now, request.ttl, inbox);
                 if *clock < fence {
                     *clock = fence;
                     return Reply::Voted { clock: fence };
@@ -360,13 +359,14 @@ impl Lock {
     }
 
     /// The token holds the lock. If it did before, the lock expires no sooner.
-    fn hold(&mut self, token: &Token, expires: Moment, inbox: &Inbox) {
+    fn hold(&mut self, token: &Token, now: Moment, lasts: Duration, inbox: &Inbox) {
+        let expires = now.after(lasts);
         match &mut self.holder {
             Some(before) if before.token == *token => {
                 before.expires = before.expires.max(expires);
                 before.inbox = inbox.clone();
             }
-            _ => self.holder = Some(Holding::new(token.clone(), expires, inbox.clone())),
+            _ => self.holder = Some(Holding::new(token.clone(), now, expires, inbox.clone())),
         }
     }
 
@@ -384,7 +384,7 @@ impl Lock {
                 if let Some(token) = request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last())
                     && holder.token != *token
                 {
-                    *holder = Holding::new(token.clone(), holder.expires, holder.inbox.clone());
+                    *holder = Holding::new(token.clone(), now, holder.expires, holder.inbox.clone());
                 }
                 let (before, expires) = (holder.expires, now.after(request.ttl));
                 holder.expires = if shortens { expires } else { expires.max(before) };
@@ -469,13 +469,13 @@ impl Lock {
             let expires = now.after(next.ttl.min(CLAIM));
             self.claim = (!self.queue.is_empty()).then(|| next.inbox.clone());
             if caller == Some(&next.token) {
-                self.holder = Some(Holding::new(next.token, expires, next.inbox));
+                self.holder = Some(Holding::new(next.token, now, expires, next.inbox));
                 return;
             }
             let fence = if next.fenced { next_fence(now, clock) } else { 0 };
             let marked = !self.queue.is_empty();
             if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
-                self.holder = Some(Holding::new(next.token, expires, next.inbox));
+                self.holder = Some(Holding::new(next.token, now, expires, next.inbox));
                 self.tell_next(name, now);
                 return;
             }

@@ -111,7 +111,7 @@ impl Faults {
         let refused = |words: &Arc<str>| Reply::Refused(Refusal::Permanent(Arc::clone(words)));
         Ok(match &refusal {
             Some(words) => requests.iter().map(|_| refused(words)).collect(),
-            None => node.execute_all(requests, inbox),
+            None => node.execute_all(node.clock.now(), requests, inbox),
         })
     }
 
