@@ -69,14 +69,14 @@ async fn plain(address: &ConnectionAddr, addresses: &Addresses) -> Result<Stream
     match address {
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
-            tokio::net::UnixStream::connect(path).await.map(Stream::new).map_err(broke)
+            tokio::net::UnixStream::connect(path).await.map(Stream::Unix).map_err(broke)
         }
         ConnectionAddr::Tcp(host, port) => {
             if let Some(connecting) = simulated_connection(host, *port) {
-                return connecting.await.map(Stream::new).map_err(broke);
+                return connecting.await.map(Stream::Simulated).map_err(broke);
             }
             let opened = tcp_stream(host, *port, addresses, &tcp_settings()).await;
-            opened.map(Stream::new).map_err(broke)
+            opened.map(Stream::Tcp).map_err(broke)
         }
         other => Err(ConnectError::Refused(format!("there is no such connection: {other}"))),
     }

@@ -7,11 +7,10 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use redis::{Arg, Cmd, Pipeline, PushKind, Value};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::decode::read_push;
@@ -290,7 +289,7 @@ impl Wire {
         let Outgoing { bytes, written, is_flushed } = &mut self.outgoing;
         while let Some(rest @ [_, ..]) = bytes.get(*written..) {
             *is_flushed = false;
-            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+            match self.stream.poll_write(cx, rest) {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(count) => *written += count?,
                 Poll::Pending => return Ok(()),
@@ -300,7 +299,7 @@ impl Wire {
             bytes.clear();
             bytes.shrink_to(KEPT_BYTES);
             *written = 0;
-            *is_flushed = Pin::new(&mut self.stream).poll_flush(cx)?.is_ready();
+            *is_flushed = self.stream.poll_flush(cx)?.is_ready();
         }
         Ok(())
     }
@@ -334,7 +333,7 @@ impl Incoming {
             }
             self.make_room();
             let mut room = ReadBuf::new(self.buffer.get_mut(self.to..).unwrap_or_default());
-            if let Err(error) = ready!(Pin::new(&mut *stream).poll_read(cx, &mut room)) {
+            if let Err(error) = ready!(stream.poll_read(cx, &mut room)) {
                 return Poll::Ready(Err(self.ended(error.into())));
             }
             match room.filled().len() {
@@ -422,7 +421,7 @@ mod tests {
 
     fn exchange() -> (Exchange, DuplexStream) {
         let (client, server) = duplex(1 << 16);
-        (Exchange::over(Stream::new(client)), server)
+        (Exchange::over(Stream::Simulated(Box::new(client))), server)
     }
 
     fn ping() -> Pipeline {

@@ -7,46 +7,52 @@ use std::task::{Context, Poll};
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
+#[cfg(feature = "tls")]
+use tokio_rustls::client::TlsStream;
 
 use super::addresses::Addresses;
 use super::failure::Failure;
 use super::hedged;
+use crate::ground::host::world;
 
 /// It closes when it is dropped.
-pub(super) struct Stream(Pin<Box<dyn BothWays>>);
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Encrypted(Box<TlsStream<TcpStream>>),
+    Simulated(Box<dyn world::Stream>),
+}
 
-trait BothWays: AsyncRead + AsyncWrite + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Send> BothWays for S {}
+/// What `$call` answers for the stream, whichever it is.
+macro_rules! of_each {
+    ($any:expr, $stream:ident => $call:expr) => {
+        match $any {
+            Stream::Tcp($stream) => $call,
+            #[cfg(unix)]
+            Stream::Unix($stream) => $call,
+            #[cfg(feature = "tls")]
+            Stream::Encrypted($stream) => $call,
+            Stream::Simulated($stream) => $call,
+        }
+    };
+}
 
 impl Stream {
-    pub(super) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(Box::pin(stream))
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_read(cx, into)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write(cx, bytes)
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        of_each!(self, stream => Pin::new(stream).poll_read(cx, into))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_flush(cx)
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        of_each!(self, stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_shutdown(cx)
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_each!(self, stream => Pin::new(stream).poll_flush(cx))
     }
 }
 

@@ -81,7 +81,7 @@ impl Tls {
         let tcp = tcp_stream(host, *port, addresses, settings).await.map_err(|error| broke(&error))?;
         let wants_certificate = Arc::new(AtomicBool::new(false));
         let stream = self.handshake(name, tcp, &wants_certificate).await?;
-        Ok(Encrypted { stream: Stream::new(stream), wants_certificate })
+        Ok(Encrypted { stream: Stream::Encrypted(Box::new(stream)), wants_certificate })
     }
 
     async fn handshake(

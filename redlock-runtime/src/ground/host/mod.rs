@@ -5,7 +5,6 @@ mod hash;
 mod machine;
 pub(crate) mod quiet;
 pub(crate) mod sync;
-#[cfg_attr(not(feature = "__simulation"), path = "no_world.rs")]
 pub(crate) mod world;
 
 use std::future::Future;

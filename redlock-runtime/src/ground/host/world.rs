@@ -1,8 +1,10 @@
 //! A simulated world in place of the machine: the package `redlocked-sim` builds one. Not part of
 //! the public API.
+//!
+//! Without the feature `__simulation` there is no world but the real one, and the compiler leaves out what asks for it.
+#![cfg_attr(not(feature = "__simulation"), expect(unreachable_pub, reason = "only a simulation reaches it"))]
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -63,16 +65,25 @@ pub trait World {
     fn keep(&self, kept: Arc<dyn Any + Send + Sync>);
 }
 
+#[cfg(feature = "__simulation")]
 thread_local! {
-    static WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
+    static WORLD: std::cell::RefCell<Option<Rc<dyn World>>> = const { std::cell::RefCell::new(None) };
 }
 
 /// From now on this thread lives in `world`; with `None`, on the machine again.
+#[cfg(feature = "__simulation")]
 pub fn set_world(world: Option<Rc<dyn World>>) {
     WORLD.with(|here| *here.borrow_mut() = world);
 }
 
+#[cfg(feature = "__simulation")]
 pub(crate) fn world() -> Option<Rc<dyn World>> {
     // A thread that is ending has none any more.
     WORLD.try_with(|world| world.borrow().clone()).ok().flatten()
+}
+
+/// There is none.
+#[cfg(not(feature = "__simulation"))]
+pub(crate) fn world() -> Option<Rc<dyn World>> {
+    None
 }

@@ -24,8 +24,8 @@ async fn connection() -> (RedisConnection, TcpStream, UnboundedReceiver<Connecti
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
     let session = Session::for_a_test();
-    let exchange =
-        Exchange::over(Stream::new(stream)).with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
+    let exchange = Exchange::over(Stream::Simulated(Box::new(stream)))
+        .with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
     (RedisConnection::new(exchange, session), server, pushed)
 }
 
