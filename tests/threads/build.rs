@@ -38,9 +38,7 @@ fn main() {
     // Named in the copied sources.
     println!("cargo::rustc-check-cfg=cfg(feature, values(\"testing\"))");
     println!("cargo::rerun-if-changed={}", here.join("src").display());
-    for file in ["clock/mod.rs", "clock/no_runtime.rs"] {
-        write(&out.join(file), &renamed(&read(&sources.join("ground").join(file)), "crate"));
-    }
+    write(&out.join("clock/mod.rs"), &renamed(&read(&sources.join("ground/clock/mod.rs")), "crate"));
     let mut modules =
         format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock/mod.rs").display().to_string());
     let mut table = String::from("pub(crate) const COPIES: &[Copy] = &[\n");

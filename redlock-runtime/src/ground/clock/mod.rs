@@ -1,7 +1,7 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a
 //! clock.
 
-#[cfg_attr(not(feature = "testing"), path = "no_runtime.rs")]
+#[cfg(feature = "testing")]
 mod of_runtime;
 
 use std::num::NonZeroU64;
@@ -100,6 +100,48 @@ impl Clock {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Without the feature `testing`, every manager has the clock of the system.
+#[cfg(not(feature = "testing"))]
+mod of_runtime {
+    use tokio::runtime::Handle;
+
+    use super::Moment;
+
+    /// There is none.
+    #[derive(Clone)]
+    pub(crate) enum RuntimeClock {}
+
+    impl RuntimeClock {
+        pub(crate) fn of_caller() -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn now(&self) -> Moment {
+            match *self {}
+        }
+
+        pub(crate) fn runtime(&self) -> Option<&Handle> {
+            match *self {}
+        }
+
+        pub(crate) fn is_paused(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn on_blocked(&self) {
+            match *self {}
+        }
+
+        pub(crate) fn on_running(&self) {
+            match *self {}
+        }
+
+        pub(crate) fn on_ended(&self) {
+            match *self {}
+        }
+    }
 }
 
 #[cfg(test)]
