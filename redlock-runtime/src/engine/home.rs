@@ -14,14 +14,12 @@
 
 mod guardian;
 mod own_runtime;
-mod own_thread;
-mod runtimes;
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex as HomesMutex, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -31,8 +29,6 @@ use crate::ground::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Orderi
 use crate::ground::host::{self, Runtime, runtime_has_drivers};
 use guardian::{Guardian, Watch};
 use own_runtime::OwnRuntime;
-pub(super) use own_thread::run as run_on_own_thread;
-use runtimes::{NOWHERE, OWN_THREAD};
 
 /// A runtime that has run the loop for this long is trusted again after it stalls the loop.
 const STEADY: Duration = Duration::from_secs(10);
@@ -56,6 +52,15 @@ const LONGEST_DELAY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const NEVER: u64 = u64::MAX;
+
+/// The place of a loop that no task polls.
+const NOWHERE: u64 = 0;
+
+/// The place of a loop that has a thread of its own.
+const OWN_THREAD: u64 = 1;
+
+/// The loops that callers' runtimes run.
+static HOMES: HomesMutex<Vec<Weak<Home>>> = HomesMutex::new(Vec::new());
 
 pub(super) struct Home {
     guardian: Guardian,
@@ -152,7 +157,7 @@ impl Home {
             }
             // The loop has its turn when the caller's task pauses. The task may compute first, or
             // be no task: it may be a thread beside those that run the loop.
-            place if place == runtimes::here() => {
+            place if place == here() => {
                 if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
                     self.look_at(Moment::now().after(guardian::LOOK_AGAIN));
                 }
@@ -223,7 +228,7 @@ impl Home {
     fn move_to(self: &Arc<Self>, mut state: MutexGuard<'_, State>, runtime: &Runtime) {
         let moves = self.leave(&mut state);
         self.place.store(runtime.number(), Ordering::SeqCst);
-        runtimes::add(self);
+        add_home(self);
         // A runtime that is being dropped drops the task at once.
         drop(state);
         runtime.spawn(poll_loop(Stay { home: Arc::clone(self), moves }));
@@ -295,7 +300,7 @@ impl Home {
     fn on_blocked(self: &Arc<Self>) {
         let mut state = self.state();
         let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
-        if polls && self.place.load(Ordering::SeqCst) == runtimes::here() && state.driver.is_some() {
+        if polls && self.place.load(Ordering::SeqCst) == here() && state.driver.is_some() {
             self.take_over(&mut state, STEADY);
         }
     }
@@ -465,7 +470,7 @@ pub(crate) enum Blocked<T> {
 /// Call before this thread blocks: if it is the only one of its runtime, the loops there move to
 /// threads of their own.
 pub(crate) fn about_to_block() {
-    for home in runtimes::homes_here() {
+    for home in homes_here() {
         home.on_blocked();
     }
 }
@@ -485,4 +490,31 @@ impl Drop for Stay {
     fn drop(&mut self) {
         self.home.on_dropped(self.moves);
     }
+}
+
+/// Notes a loop that a caller's runtime runs.
+fn add_home(home: &Arc<Home>) {
+    let mut homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
+    homes.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(home)));
+    homes.push(Arc::downgrade(home));
+}
+
+/// The loops that the runtime of this thread runs.
+fn homes_here() -> Vec<Arc<Home>> {
+    let here = here();
+    let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let all: Vec<_> = homes.iter().filter_map(Weak::upgrade).collect();
+    drop(homes);
+    all.into_iter().filter(|home| home.place.load(Ordering::SeqCst) == here).collect()
+}
+
+/// The number of the runtime that this thread is in; zero outside.
+fn here() -> u64 {
+    Runtime::current().map_or(NOWHERE, |runtime| runtime.number())
+}
+
+/// Runs the loop on a thread of its own for as long as it lasts.
+pub(super) fn run_on_own_thread(mut driver: Driver) -> io::Result<()> {
+    let turns = async move { while poll_fn(|cx| driver.poll(cx)).await.lets_others_run().await {} };
+    host::start_thread("redlocked", turns).map_err(|(error, _)| error)
 }

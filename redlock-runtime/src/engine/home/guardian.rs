@@ -20,8 +20,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::runtimes::{NOWHERE, OWN_THREAD};
-use super::{Home, NEVER, PATIENCE, STAY};
+use super::{Home, NEVER, NOWHERE, OWN_THREAD, PATIENCE, STAY};
 use crate::ground::clock::{Moment, RuntimeClock};
 use crate::ground::host;
 use crate::ground::host::sync::Ordering;

@@ -7,7 +7,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use super::Moment;
-use crate::ground::host::quiet::is_without_panic;
+use crate::ground::host::is_without_panic;
 
 /// All managers of a runtime share it.
 #[derive(Clone)]

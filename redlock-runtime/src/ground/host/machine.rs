@@ -5,15 +5,16 @@ use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
-
-use super::quiet;
 
 /// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's
 /// systems (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended
@@ -78,7 +79,7 @@ pub(super) fn runtime_has_drivers(here: u64) -> bool {
     /// The last runtime that had them.
     static HAS_THEM: AtomicU64 = AtomicU64::new(0);
     let has_drivers = HAS_THEM.load(Ordering::Relaxed) == here
-        || quiet::is_without_panic(|| {
+        || is_without_panic(|| {
             drop(tokio::time::sleep(Duration::ZERO));
             if let Ok(socket) = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
                 && socket.set_nonblocking(true).is_ok()
@@ -134,7 +135,7 @@ where
         Err(error) => return Err((error, work)),
     };
     let (hand_over, handed_over) = mpsc::channel::<(Runtime, W)>();
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
         if let Ok((runtime, work)) = handed_over.recv() {
             // A task: the runtime polls a woken task before it looks for more I/O events.
             let _ = runtime.block_on(async { tokio::spawn(work).await });
@@ -148,3 +149,40 @@ where
     let _ = hand_over.send((runtime, work));
     Ok(())
 }
+
+/// Asks what tokio answers only by a panic. False when `question` panics, or cannot be asked:
+/// because the program aborts on panics, or this thread is panicking.
+///
+/// The panic hook of the program, which may end the process, does not hear of it: for some
+/// microseconds a hook stands in its place that hands the panics of other threads on to it. Call it
+/// without a lock that a panic hook may need.
+pub(crate) fn is_without_panic(question: impl FnOnce()) -> bool {
+    if cfg!(panic = "abort") || thread::panicking() {
+        return false;
+    }
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let programs = Arc::new(take_hook());
+    let (others, asks) = (Arc::clone(&programs), thread::current().id());
+    let ours: PanicHook = Box::new(move |panic| {
+        if thread::current().id() != asks {
+            others(panic);
+        }
+    });
+    let address = ptr::from_ref(&*ours).cast::<()>();
+    set_hook(ours);
+    let answered = catch_unwind(AssertUnwindSafe(question));
+    let found = take_hook();
+    if ptr::from_ref(&*found).cast::<()>() == address {
+        // No thread runs it any more, so it is the only other owner.
+        drop(found);
+        Arc::into_inner(programs).into_iter().for_each(set_hook);
+    } else {
+        // The program has set another one meanwhile.
+        set_hook(found);
+    }
+    answered.is_ok()
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+type PanicHook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync + 'static>;

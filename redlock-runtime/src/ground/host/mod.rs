@@ -1,10 +1,7 @@
 //! What this library takes from the machine that it runs on: clocks, random numbers, hash seeds,
 //! names, runtimes and threads. A simulation takes the place of all of it.
 
-mod hash;
 mod machine;
-pub(crate) mod quiet;
-pub(crate) mod sync;
 pub(crate) mod world;
 
 use std::future::Future;
@@ -15,9 +12,28 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-pub(crate) use hash::{HashMap, HashSet};
+#[cfg(not(feature = "__simulation"))]
+pub(crate) use foldhash::{HashMap, HashSet};
+#[cfg(feature = "testing")]
+pub(crate) use machine::is_without_panic;
 pub(crate) use machine::{number_of, thread_number};
 pub(crate) use world::world;
+
+/// The names of the synchronisation over which the threads of an engine meet. `tests/threads` has
+/// others in their place, each use of which is a point where another thread may go on.
+pub(crate) mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
+    pub(crate) use std::thread::Builder as ThreadBuilder;
+}
+
+/// In a simulation, the seeds of hash maps are the same in each run, and so is the order of the
+/// entries.
+#[cfg(feature = "__simulation")]
+pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
+
+#[cfg(feature = "__simulation")]
+pub(crate) type HashSet<T> = std::collections::HashSet<T, foldhash::fast::FixedState>;
 
 /// The lease clock, in nanoseconds since an arbitrary start.
 pub(crate) fn lease_clock() -> u64 {

@@ -1,7 +1,8 @@
 //! A simulated world in place of the machine: the package `redlocked-sim` builds one. Not part of
 //! the public API.
 //!
-//! Without the feature `__simulation` there is no world but the real one, and the compiler leaves out what asks for it.
+//! Without the feature `__simulation` there is no world but the real one, and the compiler leaves
+//! out what asks for it.
 #![cfg_attr(not(feature = "__simulation"), expect(unreachable_pub, reason = "only a simulation reaches it"))]
 
 use std::any::Any;
