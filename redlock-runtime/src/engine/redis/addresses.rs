@@ -1,5 +1,6 @@
-//! The addresses of a host that has several: a headless service, round-robin DNS, IPv4 beside IPv6. A server that cannot be
-//! used now may have one that can beside it, under another address of the same name.
+//! The addresses of a host that has several: a headless service, round-robin DNS, IPv4 beside IPv6.
+//! A server that cannot be used now may have one that can beside it, under another address of the
+//! same name.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,8 @@ use crate::ground::clock::Moment;
 /// Of one round, in which a connection is sought. The next round begins where the last one ended.
 #[derive(Clone, Default)]
 pub(super) struct Addresses {
-    /// Those whose server could not be used, in any round; the one that was tried last is at the end.
+    /// Those whose server could not be used, in any round; the one that was tried last is at the
+    /// end.
     unusable: Arc<Mutex<Vec<SocketAddr>>>,
     round: Arc<Mutex<Round>>,
 }
@@ -58,7 +60,8 @@ impl Addresses {
         round.count
     }
 
-    /// Makes at most one attempt for each address, as long as another address may help. No attempt begins after `limit`.
+    /// Makes at most one attempt for each address, as long as another address may help. No attempt
+    /// begins after `limit`.
     pub(super) async fn try_each<T, E, F: Future<Output = Result<T, E>>>(
         &self,
         limit: Duration,
@@ -95,7 +98,8 @@ mod tests {
         [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 6379))).into()
     }
 
-    /// Tries them with servers of which the one at `usable` can be used. Returns the outcome and those that were tried.
+    /// Tries them with servers of which the one at `usable` can be used. Returns the outcome and
+    /// those that were tried.
     async fn tried(
         addresses: &Addresses,
         usable: Option<usize>,

@@ -1,11 +1,12 @@
-//! Requests that share one script call: several locks that one caller asks for, and renewals that come due together.
+//! Requests that share one script call: several locks that one caller asks for, and renewals that
+//! come due together.
 //!
-//! Each request gets its reply as if it had been sent alone. Requests stay in their order, so only neighbours in a batch
-//! share a call.
+//! Each request gets its reply as if it had been sent alone. Requests stay in their order, so only
+//! neighbours in a batch share a call.
 //!
-//! A renewal may have a watch behind it: the script reads all locks once more in the end, and that read is watched. Renewals
-//! share no call in a Cluster, where a script has one slot and held locks seldom share one, and none in a quorum, where
-//! [`Action::Repair`] renews.
+//! A renewal may have a watch behind it: the script reads all locks once more in the end, and that
+//! read is watched. Renewals share no call in a Cluster, where a script has one slot and held locks
+//! seldom share one, and none in a quorum, where [`Action::Repair`] renews.
 
 use std::iter::repeat;
 
@@ -22,9 +23,9 @@ use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict
 /// Fewer renewals are sent one by one: that costs little, and the server keeps one script less.
 const WORTH_A_CALL: usize = 4;
 
-/// Renewals in one call at most. Up to Redis 7.0, a server that watches the reads of a script notes all keys of the call at
-/// each read: from some 40 keys on, that is more work than as many calls. And a call delays other clients, this one for
-/// less than 0.1 ms.
+/// Renewals in one call at most. Up to Redis 7.0, a server that watches the reads of a script notes
+/// all keys of the call at each read: from some 40 keys on, that is more work than as many calls.
+/// And a call delays other clients, this one for less than 0.1 ms.
 const LONGEST: usize = 16;
 
 /// A script call for several requests, and what its reply depends on.
@@ -33,7 +34,8 @@ pub(super) enum SharedCall {
     Renew { actions: Vec<Action>, tracks_changes: bool },
 }
 
-/// The renewals at the start of `requests` that share a call, with their watches; empty if they are too few.
+/// The renewals at the start of `requests` that share a call, with their watches; empty if they are
+/// too few.
 pub(super) fn renewals(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     let (mut count, mut length) = (0, 0);
     let mut before: Option<&Request> = None;
@@ -128,7 +130,8 @@ fn acquired(modes: &[Mode], value: Value, sharded: bool) -> Vec<Reply> {
     }
 }
 
-/// One reply to each renewal and watch. `watching`: the reply to `CLIENT CACHING`, if that was sent.
+/// One reply to each renewal and watch. `watching`: the reply to `CLIENT CACHING`, if that was
+/// sent.
 fn renewed(actions: &[Action], watching: Option<Value>, value: Value) -> Vec<Reply> {
     let renewals = actions.iter().filter(|action| is_renewal(**action)).count();
     let mut values = match value {
@@ -156,7 +159,8 @@ fn renewed(actions: &[Action], watching: Option<Value>, value: Value) -> Vec<Rep
     actions.iter().map(reply).collect()
 }
 
-/// A permanent refusal may be about one of the locks, where the script stopped: each is sent again, alone.
+/// A permanent refusal may be about one of the locks, where the script stopped: each is sent again,
+/// alone.
 fn of_each(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Permanent(_) => Refusal::NoScript,

@@ -19,8 +19,8 @@ use super::opened::tcp_stream;
 use super::tls::Tls;
 use crate::ground::host::simulated_connection;
 
-/// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection after a minute. It ends
-/// after three more without an answer.
+/// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection
+/// after a minute. It ends after three more without an answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const PROBE_AGAIN: Duration = Duration::from_secs(10);
 

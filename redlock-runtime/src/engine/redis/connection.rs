@@ -39,13 +39,15 @@ impl RedisConnection {
         self.encoder.session.server_info
     }
 
-    /// Goes on writing, and reads replies and at most so many pushes. Costs nothing when there is nothing to do.
+    /// Goes on writing, and reads replies and at most so many pushes. Costs nothing when there is
+    /// nothing to do.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>, pushes: usize) {
         self.exchange.drive(cx, pushes);
     }
 
-    /// Sends all requests in one write, behind the batches before. `asking`: another node has redirected the requests here,
-    /// and this one does not own their slots yet. Reads at most so many pushes.
+    /// Sends all requests in one write, behind the batches before. `asking`: another node has
+    /// redirected the requests here, and this one does not own their slots yet. Reads at most so
+    /// many pushes.
     pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
@@ -90,8 +92,8 @@ impl RedisConnection {
                     expected.extend(next.iter().map(|_| Expected::Next));
                     continue;
                 }
-                // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose slot is on its way to this
-                // node is not watched.
+                // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose
+                // slot is on its way to this node is not watched.
                 _ if asking => {
                     write_command(self.exchange.commands(1), &["ASKING"]);
                     expected.push(Expected::Second(self.answer_to(request)));
@@ -164,7 +166,8 @@ impl RedisConnection {
         for ((_, request), reply) in requests.iter().zip(replies) {
             match reply {
                 Reply::Refused(Refusal::Transient(words) | Refusal::Permanent(words)) => {
-                    // One error may be about all requests of a call, and repeat what any of them has sent.
+                    // One error may be about all requests of a call, and repeat what any of them
+                    // has sent.
                     for (_, request) in requests {
                         let passed_on = request.passed_on.iter().flat_map(|passed_on| &passed_on.to);
                         for token in std::iter::once(&request.token).chain(passed_on) {

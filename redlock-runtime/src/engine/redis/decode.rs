@@ -18,7 +18,8 @@ use crate::ground::key::is_side_name;
 use crate::ground::owner::Owner;
 use crate::ground::token::{self, MARK, Token};
 
-/// `script`: the one that the request has called. `sharded`: whether that was the one for sharded channels.
+/// `script`: the one that the request has called. `sharded`: whether that was the one for sharded
+/// channels.
 pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded: bool) -> Reply {
     match (action, value) {
         // These scripts read only the lock.
@@ -241,8 +242,8 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `granted|token|fencing token|server time|mark and followers|lock` and the like, as acquire.lua, give.lua, tell.lua and
-/// release.lua publish it.
+/// `granted|token|fencing token|server time|mark and followers|lock` and the like, as acquire.lua,
+/// give.lua, tell.lua and release.lua publish it.
 fn decode_push(text: &str) -> Option<Push> {
     let mut parts = text.splitn(6, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
@@ -264,7 +265,8 @@ fn decode_push(text: &str) -> Option<Push> {
     Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into() })
 }
 
-/// True for errors of a server that is starting, failing over, busy or cannot save: the request may succeed later.
+/// True for errors of a server that is starting, failing over, busy or cannot save: the request may
+/// succeed later.
 pub(super) fn is_passing(code: &str) -> bool {
     matches!(
         code,

@@ -88,7 +88,8 @@ async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected
     Ok(layout)
 }
 
-/// Reads the answer to `CLUSTER SLOTS`. Ranges that cannot be read are skipped: a slot without a node is asked for again.
+/// Reads the answer to `CLUSTER SLOTS`. Ranges that cannot be read are skipped: a slot without a
+/// node is asked for again.
 fn read(answer: &Value, host_asked: &str) -> Layout {
     let mut layout = Layout { ranges: Vec::new(), replicas: Vec::new() };
     let Value::Array(ranges) = answer else {
@@ -112,7 +113,8 @@ fn slot(number: i64) -> Option<Slot> {
     Slot::new(u16::try_from(number).ok()?)
 }
 
-/// A node without a host is at the host that was asked. A host name that is not known yet comes with an IP address.
+/// A node without a host is at the host that was asked. A host name that is not known yet comes
+/// with an IP address.
 fn address(node: &Value, host_asked: &str) -> Option<Arc<str>> {
     let Value::Array(node) = node else {
         return None;

@@ -41,7 +41,8 @@ impl Encoder {
         self.floor = floor;
     }
 
-    /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its source.
+    /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its
+    /// source.
     pub(super) fn forget(&mut self, request: &Request) {
         if let Some(script) = self.script(request) {
             self.sent.forget(script);
@@ -77,7 +78,8 @@ impl Encoder {
         if self.session.abilities.hands_over { mode } else { Mode::OneTry }
     }
 
-    /// A late request must not shorten the lock: then the server keeps it for longer than the holder counts on.
+    /// A late request must not shorten the lock: then the server keeps it for longer than the
+    /// holder counts on.
     fn may_shorten(&self, shortens: bool) -> bool {
         shortens && self.session.late_requests == LateRequests::Impossible
     }
@@ -95,7 +97,8 @@ impl Encoder {
         request.direct
             && match request.action {
                 Action::Acquire(_) => true,
-                // Without a native command, one script that does both saves a fenced lock a second request when it is contended.
+                // Without a native command, one script that does both saves a fenced lock a second
+                // request when it is contended.
                 Action::Release => {
                     self.session.queues && (self.session.native_delete.is_some() || !request.fenced)
                 }
@@ -103,7 +106,8 @@ impl Encoder {
             }
     }
 
-    /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the scripts.
+    /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the
+    /// scripts.
     fn how(&self, action: Action) -> (&'static str, Option<&str>, Option<u32>) {
         let inbox = Some(&*self.session.inbox);
         match self.action(action) {
@@ -177,7 +181,8 @@ impl Encoder {
                     command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
                     command.arg("COUNT").arg("1000").arg("TYPE").arg("string")
                 }
-                // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
+                // The key does not exist. A server that takes no writes says so all the same: a
+                // replica, a full one.
                 Action::Ping { .. } => {
                     command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
                 }
@@ -250,8 +255,9 @@ impl Encoder {
                     Action::Release if self.session.foreign_clients => command.arg(request.releases),
                     _ => command.arg(how),
                 };
-                // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
-                // A ticket may come from a process that has seen larger fencing tokens: its clock is at the time at least.
+                // A holder with a fencing token has one, too: older data may still have its lock,
+                // and not those that came after it. A ticket may come from a process that has seen
+                // larger fencing tokens: its clock is at the time at least.
                 let floor = if request.action == Action::Redeem { Some(ABOVE_ALL) } else { self.floor };
                 let in_full = floor.is_some() || !request.fenced || request.passed_on.is_some();
                 if !in_full {
@@ -368,7 +374,8 @@ impl Encoder {
     }
 
     fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
-        // A force-release always carries its source: sent again for want of it, it would come behind later requests.
+        // A force-release always carries its source: sent again for want of it, it would come
+        // behind later requests.
         if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
             ["EVAL", script.source(self.session.sharded)]
         } else {

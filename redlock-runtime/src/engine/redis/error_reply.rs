@@ -1,12 +1,14 @@
-//! What a server says when it refuses a command: the code, wherever it stands, and the line of the script.
+//! What a server says when it refuses a command: the code, wherever it stands, and the line of the
+//! script.
 //!
 //! Redis up to 6.2 reports an error in the middle of a script as
 //! `ERR Error running script (call to f_…): @user_script:5: @user_script: 5: -READONLY You can't write against a replica.`,
 //! and later servers as `READONLY You can't write against a replica. script: …, on @user_script:5.`
 
 //!
-//! A server repeats what it was asked (`unknown command 'EVALSHA', with args beginning with: …`), and with it the token of a
-//! lock, or a password. All words of servers that a caller or a log gets to see come through here, and leave that behind.
+//! A server repeats what it was asked (`unknown command 'EVALSHA', with args beginning with: …`),
+//! and with it the token of a lock, or a password. All words of servers that a caller or a log gets
+//! to see come through here, and leave that behind.
 
 use std::fmt;
 
@@ -70,12 +72,14 @@ impl ErrorReply {
         self.code == "DENIED" || self.is_of_too_many_clients()
     }
 
-    /// Without pieces of the secret, which the server may have cut off or repeated in words of its own.
+    /// Without pieces of the secret, which the server may have cut off or repeated in words of its
+    /// own.
     pub(super) fn without(self, secret: &str) -> Self {
         Self { code: without(&self.code, secret), details: without(&self.details, secret), ..self }
     }
 
-    /// The words of the server, and the command of `source` that it refused, unless the words name it.
+    /// The words of the server, and the command of `source` that it refused, unless the words name
+    /// it.
     pub(super) fn with_the_command(&self, source: &str) -> String {
         let line = self.line.and_then(|line| source.lines().nth(line.checked_sub(1)?));
         let commands = line.map(commands).unwrap_or_default();
@@ -95,7 +99,8 @@ impl fmt::Display for ErrorReply {
     }
 }
 
-/// Without the arguments that the server repeats, and without anything that looks like the secret of a token.
+/// Without the arguments that the server repeats, and without anything that looks like the secret
+/// of a token.
 pub(super) fn shown(words: &str) -> String {
     let words = words.split_once(", with args").map_or(words, |(words, _)| words);
     let mut shown = String::with_capacity(words.len());

@@ -1,7 +1,9 @@
-//! What goes over one connection: commands, a reply to each in their order, and pushes to the engine.
+//! What goes over one connection: commands, a reply to each in their order, and pushes to the
+//! engine.
 //!
-//! Replies are told apart by their order alone, so a connection ends with the first reply that no command has asked for.
-//! Below it is the wire, an open stream: bytes go out in their order, and values come in.
+//! Replies are told apart by their order alone, so a connection ends with the first reply that no
+//! command has asked for. Below it is the wire, an open stream: bytes go out in their order, and
+//! values come in.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,7 +24,8 @@ use super::resp::{Reader, Unreadable};
 use crate::engine::protocol::ConnectionEvent;
 use crate::engine::wakers::WhenWoken;
 
-/// Pushes that are kept while a handshake is under way. What a later one tells of is asked for afterwards anyway.
+/// Pushes that are kept while a handshake is under way. What a later one tells of is asked for
+/// afterwards anyway.
 const PUSHES_BEFORE: usize = 1024;
 
 /// Room for replies that an idle connection keeps.
@@ -81,15 +84,16 @@ impl Exchange {
         Self { inbox: Some(inbox), ..self }
     }
 
-    /// Before a command is taken: what comes while nothing is owed answers no command, and ends the connection. Costs nothing
-    /// when nothing has come.
+    /// Before a command is taken: what comes while nothing is owed answers no command, and ends the
+    /// connection. Costs nothing when nothing has come.
     pub(super) fn listen(&mut self, cx: &mut Context<'_>, room: usize) {
         if self.owed == 0 {
             self.read_some(cx, room);
         }
     }
 
-    /// Takes so many commands, for the next [`write`](Self::write). The server replies to each once.
+    /// Takes so many commands, for the next [`write`](Self::write). The server replies to each
+    /// once.
     pub(super) fn commands(&mut self, count: usize) -> &mut Vec<u8> {
         self.owed += count;
         self.wire.outgoing()
@@ -103,8 +107,8 @@ impl Exchange {
         }
     }
 
-    /// Goes on writing, and reads replies and at most so many pushes: the others wait on the way, and the server with them.
-    /// Costs nothing when there is nothing to do.
+    /// Goes on writing, and reads replies and at most so many pushes: the others wait on the way,
+    /// and the server with them. Costs nothing when there is nothing to do.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>, room: usize) {
         self.write(cx);
         if self.owed == 0 && self.replies.capacity() > KEPT {
@@ -179,15 +183,16 @@ impl Exchange {
         }
     }
 
-    /// Sends all commands in one write, and awaits the reply to each. Not for a connection with other commands in flight; once
-    /// such a call was given up, the connection serves no other.
+    /// Sends all commands in one write, and awaits the reply to each. Not for a connection with
+    /// other commands in flight; once such a call was given up, the connection serves no other.
     pub(super) async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Interrupted> {
         let mut room = PUSHES_BEFORE;
         poll_fn(|cx| {
             if self.owed > 0 && self.ended.is_none() {
                 self.end(Failure::Broke("an earlier command has no answer".into()));
             }
-            // What has come since the last answer answers none of these. Before the first, a server may say why it closes.
+            // What has come since the last answer answers none of these. Before the first, a server
+            // may say why it closes.
             if !self.wire.is_silent() {
                 self.read(cx, |_, _| ControlFlow::Continue(()));
             }
@@ -279,7 +284,8 @@ impl Wire {
         self.incoming.is_silent
     }
 
-    /// Takes what is to be written behind all that came before. The next [`write`](Self::write) does it.
+    /// Takes what is to be written behind all that came before. The next [`write`](Self::write)
+    /// does it.
     pub(super) fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing.bytes
     }
@@ -304,8 +310,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Hands over each value that has arrived, until `take` breaks off: then the next read goes on behind that value. Costs
-    /// nothing when nothing has arrived.
+    /// Hands over each value that has arrived, until `take` breaks off: then the next read goes on
+    /// behind that value. Costs nothing when nothing has arrived.
     pub(super) fn read(
         &mut self,
         cx: &mut Context<'_>,
@@ -392,14 +398,15 @@ impl Incoming {
     }
 }
 
-/// What answers with these bytes. Of what it says only the first word is told: the rest may repeat what it was asked, and a
-/// password with it.
+/// What answers with these bytes. Of what it says only the first word is told: the rest may repeat
+/// what it was asked, and a password with it.
 fn stranger(bytes: &[u8]) -> Failure {
     // An alert, of any version of TLS.
     if let [0x15, 3, ..] = bytes {
         return Failure::SpeaksTls;
     }
-    // The greeting of MySQL and MariaDB: its length in three bytes, the number of a packet, and the version of their protocol.
+    // The greeting of MySQL and MariaDB: its length in three bytes, the number of a packet, and the
+    // version of their protocol.
     if let [_, _, 0, 0, 10, ..] = bytes {
         return Failure::NoRedis("the greeting of MySQL".to_owned());
     }

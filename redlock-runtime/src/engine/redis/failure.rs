@@ -20,8 +20,8 @@ pub(super) enum Failure {
     },
     /// The server refused a command that the connection needs.
     Said(ErrorReply),
-    /// Replies are told apart by their order alone: after one too many, no other can be trusted. The words, if it is an
-    /// error.
+    /// Replies are told apart by their order alone: after one too many, no other can be trusted.
+    /// The words, if it is an error.
     Unasked(Option<ErrorReply>),
     /// What it sent is more than any reply that a lock needs.
     TooMuch(&'static str),
@@ -51,7 +51,8 @@ impl Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// The end of a stream has many names: TLS misses its last message, and a system may lose the last bytes.
+    /// The end of a stream has many names: TLS misses its last message, and a system may lose the
+    /// last bytes.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe

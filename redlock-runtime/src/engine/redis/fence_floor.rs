@@ -1,9 +1,11 @@
-//! The floor of fencing tokens: a server whose clock is below it has lost data under the connection, and raises its clock.
+//! The floor of fencing tokens: a server whose clock is below it has lost data under the
+//! connection, and raises its clock.
 //!
-//! Fencing tokens follow the server's time in microseconds. So the last token tells what the time was, and our clock tells
-//! how long ago. The floor stays a little below that, or the script would have to ask for the time with each grant; and an
-//! acquire carries it only every few milliseconds. So data of the last 40 ms that replace the newest go unnoticed, but a
-//! replica takes longer to become a primary. A hand-off needs no floor, unless its holder has drawn no fencing token: in
+//! Fencing tokens follow the server's time in microseconds. So the last token tells what the time
+//! was, and our clock tells how long ago. The floor stays a little below that, or the script would
+//! have to ask for the time with each grant; and an acquire carries it only every few milliseconds.
+//! So data of the last 40 ms that replace the newest go unnoticed, but a replica takes longer to
+//! become a primary. A hand-off needs no floor, unless its holder has drawn no fencing token: in
 //! replaced data, the others do not hold the lock.
 //!
 //! The server never raises its clock above its own time, so a wrong floor does no harm.
@@ -12,7 +14,8 @@ use std::time::Duration;
 
 use crate::ground::clock::Moment;
 
-/// A server raises its clock to its time less this, so that reserved fencing tokens stay below its time.
+/// A server raises its clock to its time less this, so that reserved fencing tokens stay below its
+/// time.
 pub(super) const BEHIND: Duration = Duration::from_millis(10);
 
 /// The floor is below the estimated clock by this: a server raises its clock every 10 ms at most.

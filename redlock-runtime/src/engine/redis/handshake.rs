@@ -1,13 +1,13 @@
-//! The handshake finds out what a server can do, and what its access rules allow: in the middle of a script it would be too
-//! late. Optional features degrade; a missing required one fails the connection, and so does a replica or a server that may
-//! evict locks.
+//! The handshake finds out what a server can do, and what its access rules allow: in the middle of
+//! a script it would be too late. Optional features degrade; a missing required one fails the
+//! connection, and so does a replica or a server that may evict locks.
 //!
-//! All commands go out in one write, because a server that is far away would take a round trip for each. A command that
-//! depends on an earlier one comes behind it.
+//! All commands go out in one write, because a server that is far away would take a round trip for
+//! each. A command that depends on an earlier one comes behind it.
 //!
-//! Among them is each command of the scripts once as it is: where access rules forbid it, or an operator has renamed it, the
-//! server refuses it there with a code. In the middle of a script the answer has no such code, and each version of the server
-//! has its own words.
+//! Among them is each command of the scripts once as it is: where access rules forbid it, or an
+//! operator has renamed it, the server refuses it there with a code. In the middle of a script the
+//! answer has no such code, and each version of the server has its own words.
 
 use std::iter;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ impl HandshakeCommands {
             pipeline.add_command(command);
             pipeline.len() - 1
         };
-        // First of all: a late request over the earlier connection could take a lock that no caller waits for. Without an
-        // earlier one it closes none, and shows whether the next one may.
+        // First of all: a late request over the earlier connection could take a lock that no caller
+        // waits for. Without an earlier one it closes none, and shows whether the next one may.
         let (id, address) = match &params.stale {
             Some(Client { id, address }) => (&**id, &**address),
             None => (NO_CLIENT, "0.0.0.0:0"),
@@ -144,8 +144,8 @@ impl HandshakeCommands {
         let client = add(&["CLIENT", "INFO"]);
         // For operators. Access rules may forbid it, and nothing needs it.
         add(&["CLIENT", "SETNAME", &format!("redlocked:{}", owner::process_name())]);
-        // To watch only the keys that a request names. The second command would watch the keys of the next one: `ROLE` has
-        // none.
+        // To watch only the keys that a request names. The second command would watch the keys of
+        // the next one: `ROLE` has none.
         let watching = params.pushes.then(|| {
             [add(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]), add(&["CLIENT", "CACHING", "YES"])]
         });
@@ -158,8 +158,8 @@ impl HandshakeCommands {
             add(&["SSUBSCRIBE", inbox]);
             add(&["EVAL", SHARDED, "1", key, inbox])
         });
-        // Nodes of a quorum have no queues. In a Cluster, a plain channel sends each message to all nodes: only servers
-        // before 7.0 need it.
+        // Nodes of a quorum have no queues. In a Cluster, a plain channel sends each message to all
+        // nodes: only servers before 7.0 need it.
         let plain = (params.pushes && !params.one_of_several).then(|| {
             add(&["SUBSCRIBE", inbox]);
             add(&["EVAL", PLAIN, "0", inbox])
@@ -184,7 +184,8 @@ impl HandshakeCommands {
                 (add(&["DELEX", unused, "IFEQ", ""]), NativeDelete::DelEx),
             ]
         });
-        // Raises the clock of fencing tokens to the server's time. If this fails, the acquires raise it.
+        // Raises the clock of fencing tokens to the server's time. If this fails, the acquires
+        // raise it.
         let above_all = ABOVE_ALL.to_string();
         let clock = clock
             .map(|clock| add(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
@@ -253,7 +254,8 @@ impl HandshakeCommands {
         let listens =
             |at: Option<usize>| at.and_then(|at| answers.read::<i64>(at)).is_some_and(|number| number > 0);
         let sharded = listens(self.sharded);
-        // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask again anyway.
+        // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask
+        // again anyway.
         let is_needed = |command: &&str| !sharded || *command != "PUBLISH";
         let missing: Vec<_> = missing.into_iter().filter(is_needed).collect();
         let hands_over = (sharded || listens(self.plain)) && missing.is_empty();
@@ -296,7 +298,8 @@ impl Answers {
         matches!(self.at(at), Value::Okay)
     }
 
-    /// A server that is not ready would be taken for one with few features, as long as the connection lasts.
+    /// A server that is not ready would be taken for one with few features, as long as the
+    /// connection lasts.
     fn are_complete(&self) -> Result<(), Unsuitable> {
         let not_ready = self.0.iter().find_map(|answer| match answer {
             Value::ServerError(error) if NOT_YET.contains(&error.code()) => Some(error),
@@ -363,8 +366,9 @@ impl Answers {
         }
     }
 
-    /// The optional commands that cannot be used. The error names the required ones. A command that could not be tried, for
-    /// example because a slot of the Cluster is moving, fails when it is needed.
+    /// The optional commands that cannot be used. The error names the required ones. A command that
+    /// could not be tried, for example because a slot of the Cluster is moving, fails when it is
+    /// needed.
     fn missing(
         &self,
         commands: &[(&'static str, usize)],
@@ -385,7 +389,8 @@ impl Answers {
         info.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
     }
 
-    /// True when the server loses no answered write in a restart. A server that does not tell may lose some.
+    /// True when the server loses no answered write in a restart. A server that does not tell may
+    /// lose some.
     fn is_durable(&self, config: usize) -> bool {
         let settings: Vec<(String, String)> = self.read(config).unwrap_or_default();
         let is =
@@ -458,7 +463,8 @@ pub(super) fn is_of_a_primary(role: Value) -> Result<(), Unsuitable> {
     Answers(vec![role]).are_of_a_primary(0)
 }
 
-/// Each server and each proxy has its own words for a command that it does not know, or that an operator has renamed.
+/// Each server and each proxy has its own words for a command that it does not know, or that an
+/// operator has renamed.
 pub(super) fn is_unknown(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["unknown command", "unknown subcommand", "unsupported command"]
@@ -473,8 +479,8 @@ pub(super) fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
     Unsuitable { words, is_permanent: true }
 }
 
-/// At least how long the server has been running. It subtracts two times in whole seconds, so its figure may be almost a
-/// second too much.
+/// At least how long the server has been running. It subtracts two times in whole seconds, so its
+/// figure may be almost a second too much.
 fn up_for(info: &str) -> Duration {
     let reported =
         info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse::<u64>().ok());
@@ -488,8 +494,8 @@ fn evicts(memory: &str) -> Option<&str> {
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
 }
 
-/// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it does not exist
-/// afterwards: each of the three commands behind `INCR` removes it.
+/// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it
+/// does not exist afterwards: each of the three commands behind `INCR` removes it.
 fn tried_commands<'a>(key: &'a str, inbox: &'a str) -> [(&'static str, Vec<&'a str>); 19] {
     [
         ("EVAL", vec!["return 0", "1", key]),

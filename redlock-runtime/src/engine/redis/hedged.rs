@@ -1,4 +1,5 @@
-//! Hedged calls to servers that know the same: the next one is asked while the one before does not answer.
+//! Hedged calls to servers that know the same: the next one is asked while the one before does not
+//! answer.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,8 +1,9 @@
 //! The names of the keys beside a lock: its queue, its claim, and the clock of fencing tokens.
 //!
-//! A single server has one clock. In a Cluster, all keys of a script live in one slot, so each slot has a clock. The queue
-//! and the claim of a lock with a hash tag have that tag; any others get a tag of the lock's slot in front. All names start with the
-//! prefix, so that access rules can name them.
+//! A single server has one clock. In a Cluster, all keys of a script live in one slot, so each slot
+//! has a clock. The queue and the claim of a lock with a hash tag have that tag; any others get a
+//! tag of the lock's slot in front. All names start with the prefix, so that access rules can name
+//! them.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;

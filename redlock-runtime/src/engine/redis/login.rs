@@ -1,5 +1,5 @@
-//! Logging in: user and password of one connection, which are those of the address or what the program's function gives
-//! now, the protocol and the database.
+//! Logging in: user and password of one connection, which are those of the address or what the
+//! program's function gives now, the protocol and the database.
 
 use std::error::Error;
 use std::future::Future;
@@ -25,7 +25,8 @@ pub(super) struct Login {
     is_last: bool,
 }
 
-/// Credentials that the server has refused. They may have changed since the function gave them, so it is asked once more.
+/// Credentials that the server has refused. They may have changed since the function gave them, so
+/// it is asked once more.
 pub(super) struct RefusedLogin {
     credentials: Credentials,
     failure: Failure,
@@ -71,8 +72,8 @@ impl Login {
 
 type Asking = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 
-/// Where user and password come from when they change while the program runs: a function of the program, which is asked at
-/// each connect.
+/// Where user and password come from when they change while the program runs: a function of the
+/// program, which is asked at each connect.
 #[derive(Clone)]
 pub(crate) struct CredentialSource {
     ask: Arc<dyn Fn() -> Asking + Send + Sync>,
@@ -130,13 +131,14 @@ fn is_about_credentials(failure: &Failure) -> bool {
 pub(super) enum Speak {
     Resp3,
     Resp2,
-    /// RESP2, to a server that has closed a connection upon `HELLO`: the connection counts once it answers anything at all, and
-    /// it is asked for nothing else that it may not know.
+    /// RESP2, to a server that has closed a connection upon `HELLO`: the connection counts once it
+    /// answers anything at all, and it is asked for nothing else that it may not know.
     Resp2Carefully,
 }
 
-/// The server gave a reason that RESP2 changes nothing about; any other refusal of `HELLO` means that it speaks no RESP3.
-/// Older servers and proxies word that in many ways, with a code or without.
+/// The server gave a reason that RESP2 changes nothing about; any other refusal of `HELLO` means
+/// that it speaks no RESP3. Older servers and proxies word that in many ways, with a code or
+/// without.
 pub(super) fn refuses_resp3(failure: &Failure) -> bool {
     let has_another_reason = |reply: &ErrorReply| {
         matches!(&*reply.code, "NOAUTH" | "WRONGPASS" | "NOPERM")

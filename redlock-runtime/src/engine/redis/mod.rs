@@ -1,4 +1,5 @@
-//! The only place that names the `redis` crate: connecting, the scripts, and the replies of a server.
+//! The only place that names the `redis` crate: connecting, the scripts, and the replies of a
+//! server.
 
 mod addresses;
 pub(super) mod batch;

@@ -84,7 +84,8 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
-    /// A server that is part of no Cluster. `None` when the address is not like `redis://host:6379/`.
+    /// A server that is part of no Cluster. `None` when the address is not like
+    /// `redis://host:6379/`.
     pub(crate) fn at(url: &str, settings: &NodeSettings) -> Option<Self> {
         Some(Self::new(url.into_connection_info().ok()?, settings))
     }
@@ -95,10 +96,11 @@ impl RedisNode {
         Self::named(info, settings, Keyspace::on_a_server(prefix), inbox)
     }
 
-    /// A node of a Cluster. The inbox lives in the first of its `slots`; the handshake tries from the second whether
-    /// scripts can publish to it.
+    /// A node of a Cluster. The inbox lives in the first of its `slots`; the handshake tries from
+    /// the second whether scripts can publish to it.
     ///
-    /// One inbox serves all slots of the node: a script may publish to any sharded channel that lives on its node.
+    /// One inbox serves all slots of the node: a script may publish to any sharded channel that
+    /// lives on its node.
     pub(crate) fn in_a_cluster(
         info: ConnectionInfo,
         settings: &NodeSettings,
@@ -217,7 +219,8 @@ impl RedisNode {
         self.addresses.try_each(timeout, may_pass, attempt).await
     }
 
-    /// Without a handshake. Where the host has several addresses, the server may be another one than that of the locks.
+    /// Without a handshake. Where the host has several addresses, the server may be another one
+    /// than that of the locks.
     async fn open_beside(&self, timeout: Duration) -> Result<Exchange, Disconnected> {
         let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
         if self.addresses.are_several() {
@@ -243,8 +246,8 @@ impl RedisNode {
         }
     }
 
-    /// Connects, and subscribes to the inbox over the same connection, so that both end together. Its pushes and its end go
-    /// to `pushes`.
+    /// Connects, and subscribes to the inbox over the same connection, so that both end together.
+    /// Its pushes and its end go to `pushes`.
     async fn connect_once(
         self,
         timeout: Duration,
@@ -278,7 +281,8 @@ impl RedisNode {
         } = handshake
             .read(&answers, Moment::now().since(asked_at))
             .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
-        // Not for a server that was refused: at another address, it knows nothing of the connection that is to be closed.
+        // Not for a server that was refused: at another address, it knows nothing of the connection
+        // that is to be closed.
         self.stale.set(handshake.client(&answers));
         if let Some(reason) = no_hand_over {
             telemetry::cannot_hand_over(&reason, &self.info.addr().to_string(), abilities.tracks_changes);
@@ -307,7 +311,8 @@ impl RedisNode {
         Ok(RedisConnection::new(exchange, session))
     }
 
-    /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so that it can push nothing.
+    /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so
+    /// that it can push nothing.
     async fn open(&self, asked: Speak, timeout: Duration) -> Result<(Exchange, bool), Disconnected> {
         // Less than the limit of a caller, who then hears the reason.
         let (limit, mut refused) = (timeout * 3 / 4, None);
@@ -338,8 +343,8 @@ impl RedisNode {
             Err(ConnectError::Failed(failure)) if refuses_resp3(&failure) => {
                 open(Speak::Resp2).await.map(|exchange| (exchange, false))
             }
-            // Some proxies close at a command that they do not know. So does a server that ends: it is asked once more, now that
-            // it has answered.
+            // Some proxies close at a command that they do not know. So does a server that ends: it
+            // is asked once more, now that it has answered.
             Err(ConnectError::Failed(Failure::Closed { was_silent: true, .. })) => {
                 let without = open(Speak::Resp2Carefully).await?;
                 match open(Speak::Resp3).await {
@@ -362,7 +367,8 @@ impl RedisNode {
         }
     }
 
-    /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
+    /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have
+    /// the time limit.
     pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
         let node = Self { addresses: self.addresses.next_round(), ..self.clone() };
         node.addresses.try_each(timeout, may_pass, || node.ask_slots(timeout)).await

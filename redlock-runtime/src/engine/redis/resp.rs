@@ -1,7 +1,9 @@
-//! RESP, the protocol of Redis, as far as servers speak it: bytes that arrive in pieces become values.
+//! RESP, the protocol of Redis, as far as servers speak it: bytes that arrive in pieces become
+//! values.
 //!
-//! Each byte is read once. A value takes memory as its bytes arrive, never for what a server announces, and no more than a
-//! lock can need. The `redis` crate reads the kinds that no script returns.
+//! Each byte is read once. A value takes memory as its bytes arrive, never for what a server
+//! announces, and no more than a lock can need. The `redis` crate reads the kinds that no script
+//! returns.
 
 use std::mem::size_of;
 
@@ -11,11 +13,12 @@ use redis::{PushKind, Value};
 const LONGEST_LINE: usize = 64 * 1024;
 const LONGEST_NUMBER: usize = 24;
 
-/// The longest text that is awaited, in bytes: Redis itself allows no longer one, unless `proto-max-bulk-len` is changed.
+/// The longest text that is awaited, in bytes: Redis itself allows no longer one, unless
+/// `proto-max-bulk-len` is changed.
 const LONGEST_TEXT: usize = 512 * 1024 * 1024;
 
-/// Of a longer text the rest is dropped as it arrives. Only the value of a foreign client at the key of a lock is so long,
-/// and it is compared with a token or shown by its first characters.
+/// Of a longer text the rest is dropped as it arrives. Only the value of a foreign client at the
+/// key of a lock is so long, and it is compared with a token or shown by its first characters.
 const KEPT_TEXT: usize = 4 * 1024 * 1024;
 
 /// The memory of one reply, in bytes.
@@ -71,8 +74,8 @@ struct Text {
 }
 
 impl Reader {
-    /// The next value, and takes its bytes off `bytes`. `None` when its end has not arrived: then the bytes that are left come
-    /// again, with more behind them.
+    /// The next value, and takes its bytes off `bytes`. `None` when its end has not arrived: then
+    /// the bytes that are left come again, with more behind them.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Value>, Unreadable> {
         if self.text.is_none()
             && self.open.is_empty()
@@ -417,8 +420,8 @@ mod tests {
         }
     }
 
-    /// Reads bytes that arrive in pieces of this length, and returns all values, how many bytes were searched, and the most
-    /// that were left over.
+    /// Reads bytes that arrive in pieces of this length, and returns all values, how many bytes
+    /// were searched, and the most that were left over.
     fn read_in_pieces(
         bytes: impl Iterator<Item = u8>,
         length: usize,

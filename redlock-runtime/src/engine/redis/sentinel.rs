@@ -24,8 +24,8 @@ use super::tls::Tls;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::timers::jittered;
 
-/// How often a sentinel is asked whether the primary has changed. A primary that has vanished is noticed by this, even
-/// while there are no requests for it.
+/// How often a sentinel is asked whether the primary has changed. A primary that has vanished is
+/// noticed by this, even while there are no requests for it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 const DEFAULT_PORT: u16 = 26379;
@@ -57,8 +57,9 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    /// Reads what is behind the scheme: `[user:password@]host[:port],…/name[/db][?sentinel_user=…&sentinel_password=…]`.
-    /// Also returns the URL of the primary, with a placeholder for the host.
+    /// Reads what is behind the scheme:
+    /// `[user:password@]host[:port],…/name[/db][?sentinel_user=…&sentinel_password=…]`. Also
+    /// returns the URL of the primary, with a placeholder for the host.
     pub(crate) fn read(rest: &str, tls: Option<Tls>) -> Result<(Self, String), &'static str> {
         const FORM: &str = "it is not like redis+sentinel://host:26379,host:26379/name";
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -1,4 +1,5 @@
-//! One server has one vote: with two names, in the list of nodes or in the DNS, it would count twice in a quorum.
+//! One server has one vote: with two names, in the list of nodes or in the DNS, it would count
+//! twice in a quorum.
 //!
 //! The `run_id` identifies a server. A server that does not tell it counts as another one.
 
@@ -39,7 +40,8 @@ impl ServerIdentities {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is no connection to a node, for this reason. Its refusal is void if the reason is another one.
+    /// There is no connection to a node, for this reason. Its refusal is void if the reason is
+    /// another one.
     pub(crate) fn absent(&self, number: usize, reason: &str) {
         self.claims().refused.retain(|identity, refused| *identity != number || reason.contains(&**refused));
     }

@@ -1,7 +1,8 @@
-//! The connection before this one. Requests that were sent over it may arrive long after the engine has given it up, and an
-//! acquire that arrives after its release would take a lock that no caller releases. So the next connection first has the
-//! server close it, where access rules allow that. Not through a unix socket: its clients share one address, and after a
-//! restart of the server another client may have the same number.
+//! The connection before this one. Requests that were sent over it may arrive long after the engine
+//! has given it up, and an acquire that arrives after its release would take a lock that no caller
+//! releases. So the next connection first has the server close it, where access rules allow that.
+//! Not through a unix socket: its clients share one address, and after a restart of the server
+//! another client may have the same number.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Default)]
 pub(crate) struct StaleConnection(Arc<Mutex<Option<Client>>>);
 
-/// How a server identifies a connection. The number alone is not enough: the server may have restarted.
+/// How a server identifies a connection. The number alone is not enough: the server may have
+/// restarted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Client {
     pub(super) id: String,

@@ -1,6 +1,7 @@
 //! TLS: trusted authorities, the client certificate, and encrypted connections.
 //!
-//! The crypto provider is ring, even where the process has installed another. The authorities are read once, at the start.
+//! The crypto provider is ring, even where the process has installed another. The authorities are
+//! read once, at the start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,7 +107,8 @@ pub(super) struct Encrypted {
     pub(super) wants_certificate: Arc<AtomicBool>,
 }
 
-/// A server that requires a client certificate hangs up later, without an error: this notes that it asked for one.
+/// A server that requires a client certificate hangs up later, without an error: this notes that it
+/// asked for one.
 #[derive(Debug)]
 struct NoCertificate {
     asked: Arc<AtomicBool>,

@@ -1,9 +1,11 @@
-//! With `replicas`, a caller gets its lock only after so many replicas have it: a write behind the grant, then `WAIT`.
+//! With `replicas`, a caller gets its lock only after so many replicas have it: a write behind the
+//! grant, then `WAIT`.
 //!
-//! It has its own connection, because `WAIT` blocks the commands behind it. `WAIT` covers only the writes of its own
-//! connection and those before them in the replication stream, so a renewal is written behind the grant. While one batch
-//! waits, the next one grows. A batch is written once, and waited for until the limit of one caller after the other: another
-//! write would have the replicas confirm that, too.
+//! It has its own connection, because `WAIT` blocks the commands behind it. `WAIT` covers only the
+//! writes of its own connection and those before them in the replication stream, so a renewal is
+//! written behind the grant. While one batch waits, the next one grows. A batch is written once,
+//! and waited for until the limit of one caller after the other: another write would have the
+//! replicas confirm that, too.
 
 use std::time::Duration;
 
@@ -50,8 +52,8 @@ impl Confirmer {
         let mut began = Moment::now();
         loop {
             if batch.is_empty() {
-                // Before a batch needs it: with a server that is far away, connecting may take too long. If it fails, the
-                // next batch connects again and gets the error.
+                // Before a batch needs it: with a server that is far away, connecting may take too
+                // long. If it fails, the next batch connects again and gets the error.
                 if open.is_none() && unconfirmed.is_empty() {
                     open = self.connect().await.ok();
                 }
@@ -94,8 +96,8 @@ impl Confirmer {
         }
     }
 
-    /// The replicas have time until the limit of the caller, for half of the time of a batch at most. They have a tenth of it
-    /// at least, because a shorter wait is one try.
+    /// The replicas have time until the limit of the caller, for half of the time of a batch at
+    /// most. They have a tenth of it at least, because a shorter wait is one try.
     fn pending(&self, now: Moment, Unconfirmed { id, request, gives_up_at }: Unconfirmed) -> Pending {
         let (soonest, latest) = (now.after(self.limit / 10), now.after(self.limit / 2));
         Pending { id, request, until: gives_up_at.unwrap_or(latest).clamp(soonest, latest) }
@@ -106,7 +108,8 @@ impl Confirmer {
         open: &mut Option<OpenConnection>,
         batch: &[Pending],
     ) -> Result<Vec<Confirmation>, Disconnected> {
-        // Kept only if it answers: what comes late would be taken for the answers to the next batch.
+        // Kept only if it answers: what comes late would be taken for the answers to the next
+        // batch.
         if let Some(mut earlier) = open.take() {
             // A firewall may have forgotten an idle connection: this leaves time for a new one.
             let was_idle = Moment::now().since(earlier.heard) >= 2 * self.limit;
