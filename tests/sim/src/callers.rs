@@ -15,8 +15,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::forks::powers_of_a_child;
 use crate::oracle::CallId;
-use crate::plan::{Call, Hold, ProcessPlan, Way, What};
+use crate::plan::{Call, Gift, Hold, ProcessPlan, Way, What};
 use crate::run::{judge, tell};
+use crate::tickets::{self, Given};
 use crate::world::{ProcessId, World};
 
 /// How long a caller waits whose body polls another task.
@@ -105,10 +106,11 @@ impl Drop for Ended {
     }
 }
 
-fn request(id: CallId, hold: &Hold, locks: &LockManager) -> LockRequest {
-    let request = match hold.keys.as_slice() {
-        [one] => locks.lock(key(*one)),
-        several => locks.lock_all(several.iter().map(|number| key(*number))),
+fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) -> LockRequest {
+    let request = match (hold.keys.as_slice(), given) {
+        (_, Some(given)) => locks.redeem(given.ticket.clone()),
+        ([one], None) => locks.lock(key(*one)),
+        (several, None) => locks.lock_all(several.iter().map(|number| key(*number))),
     };
     let request = if hold.fenced { request } else { unfenced(request) };
     let request = request.ttl(Duration::from_millis(hold.ttl)).label(format!("call-{id}")).renew(hold.renew);
@@ -133,7 +135,11 @@ async fn keep(
     locks: &LockManager,
     settings: ProcessPlan,
 ) -> Result<(), LockError> {
-    let request = request(id, hold, locks);
+    let given = if hold.redeems { tickets::take(hold.keys[0]) } else { None };
+    if hold.redeems && given.is_none() {
+        return Ok(());
+    }
+    let request = request(id, hold, locks, given.as_ref());
     let wait = match hold.wait {
         // One try for each key.
         Some(0) => Some(
@@ -151,9 +157,18 @@ async fn keep(
             Ok(guard) => guard?,
             Err(_) => return Ok(()),
         },
-        None => acquiring.await?,
+        None => match (acquiring.await, &given) {
+            (Err(error @ LockError::Lost { .. }), Some(given)) => {
+                tickets::on_lost(hold.keys[0], given, id);
+                return Err(error);
+            }
+            (outcome, _) => outcome?,
+        },
     };
     let guard = Arc::new(guard);
+    if let Some(given) = &given {
+        tickets::on_redeemed(hold.keys[0], given, id);
+    }
     judge(|oracle| oracle.enters(id, &guard));
     World::here().note(|| format!("call {id} is inside, fencing token {}", guard.fencing_token()));
     if hold.forks {
@@ -174,8 +189,9 @@ async fn keep(
     if !guard.is_held() {
         judge(|oracle| oracle.loses(id));
     }
-    match (hold.way, Arc::try_unwrap(guard)) {
-        (Way::Release | Way::Run, Ok(guard)) => {
+    match (hold.way, Arc::try_unwrap(guard), hold.gives) {
+        (_, Ok(guard), Some(gift)) => give(id, hold.keys[0], gift, inherits, guard).await,
+        (Way::Release | Way::Run, Ok(guard), None) => {
             judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));
             let (left, sent) = (guard.remaining(), Instant::now());
             let outcome = guard.release().await?;
@@ -184,7 +200,7 @@ async fn keep(
             }
             Ok(())
         }
-        (Way::Drop, Ok(guard)) => {
+        (Way::Drop, Ok(guard), None) => {
             drop(guard);
             if hold.blocks > 0 {
                 judge(|oracle| oracle.blocks(id));
@@ -192,7 +208,38 @@ async fn keep(
             }
             Ok(())
         }
-        (_, Err(_)) => Ok(()),
+        (_, Err(_), _) => Ok(()),
+    }
+}
+
+/// The caller gives its lock away.
+async fn give(id: CallId, number: u8, gift: Gift, inherits: bool, guard: LockGuard) -> Result<(), LockError> {
+    let (left, sent, lasts) = (guard.remaining(), Instant::now(), Duration::from_millis(gift.lasts));
+    let leaves_after = gift.leaves_after.map(Duration::from_millis);
+    // A caller that leaves has no ticket, unless it has it before.
+    let keeps = leaves_after.filter(|_| !inherits).unwrap_or(lasts);
+    judge(|oracle| oracle.ends(id, keeps));
+    let giving = guard.into_ticket(lasts);
+    let outcome = match leaves_after {
+        Some(after) => match timeout_at(sent + after, giving).await {
+            Ok(outcome) => outcome,
+            Err(_) => return Ok(()),
+        },
+        None => giving.await,
+    };
+    match outcome {
+        Ok(ticket) => {
+            World::here().note(|| format!("call {id} has a ticket for k{number}"));
+            judge(|oracle| oracle.ends(id, lasts));
+            tickets::give(number, id, ticket, sent, lasts);
+            Ok(())
+        }
+        Err(error) => {
+            if matches!(error, LockError::Lost { .. }) && !left.is_zero() {
+                judge(|oracle| oracle.says_lost(id, sent.elapsed(), left));
+            }
+            Err(error)
+        }
     }
 }
 

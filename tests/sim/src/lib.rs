@@ -49,4 +49,5 @@ pub mod promises;
 pub mod run;
 pub mod server;
 pub mod shrink;
+pub mod tickets;
 pub mod world;

@@ -362,11 +362,32 @@ impl Oracle {
                 && known.keys.iter().any(|key| keys.contains(key))
             {
                 *at = now;
+                // A ticket may have the token of the first holder, too.
+                known.kept_until = known.kept_until.max(now + nanos(keeps));
             }
         }
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Ended { at: now };
             known.kept_until = known.kept_until.max(now + nanos(keeps));
+        }
+    }
+
+    /// Two calls have redeemed one ticket of this lock.
+    pub fn redeemed_again(&mut self, key: &str, what: String) {
+        // Older data may have the lock under the token of the ticket again.
+        if !self.lost_at.contains_key(key) {
+            self.violated("a ticket is redeemed once", what);
+        }
+    }
+
+    /// A ticket of this lock is worth nothing, although nobody has redeemed it and its time is not
+    /// over.
+    pub fn ticket_is_lost(&mut self, key: &str, what: String) {
+        let is_taken_away = self.lost_at.contains_key(key) || self.being_lost.contains_key(key);
+        // Else one who has not heard so may have redeemed it.
+        if !is_taken_away && !self.clock_has_jumped && self.disturbed_at.is_empty() && !self.has_late_requests
+        {
+            self.violated("a ticket is good for its time", what);
         }
     }
 

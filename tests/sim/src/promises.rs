@@ -301,7 +301,9 @@ impl Promises {
         if !is_held && self.only_key(call).is_none() {
             return Some(("a call for several keys returns with all of them", format!("call {call}")));
         }
-        if is_taken_away { None } else { self.passes(call, now) }
+        // A ticket is redeemed past those who wait.
+        let redeems = self.hold(call).is_some_and(|hold| hold.redeems);
+        if is_taken_away || redeems { None } else { self.passes(call, now) }
     }
 
     /// First come, first served.
@@ -328,6 +330,7 @@ impl Promises {
             let Some(hold) = self.hold(**other) else { return false };
             let until = hold.wait.map_or(u64::MAX, |wait| known.began + wait * MILLISECOND);
             hold.keys == [key]
+                && !hold.redeems
                 && hold.wait != Some(0)
                 && known.began < late
                 && now + 50 * MILLISECOND < until
@@ -341,7 +344,9 @@ impl Promises {
         let now = World::here().now();
         self.on_changed(call, now);
         if let Some(known) = self.calls.get_mut(&call) {
-            known.phase = Phase::Ended { at: now, kept_until: now + keeps };
+            // A caller that has a ticket ends later than its hold.
+            let before = if let Phase::Ended { kept_until, .. } = known.phase { kept_until } else { 0 };
+            known.phase = Phase::Ended { at: now, kept_until: before.max(now + keeps) };
         }
     }
 

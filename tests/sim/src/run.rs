@@ -19,6 +19,7 @@ use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
 use crate::server::{Bytes, DEFAULT_USER, Version};
+use crate::tickets;
 use crate::world::{Fate, ProcessClock, ProcessId, ServerId, World, spawn};
 
 /// How often the oracle looks.
@@ -143,6 +144,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         *oracle.borrow_mut() = Some(judge);
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
+    tickets::begin();
     let servers = groups::start(&world, plan.topology);
     prepare(&world, plan, &servers);
     let processes: Vec<_> = plan

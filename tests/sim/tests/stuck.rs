@@ -36,3 +36,8 @@ fn calls_that_were_refused_owe_nothing_to_a_server_that_refuses() {
 fn a_caller_that_blocks_its_runtime_has_given_its_lock_back() {
     holds("blocking-callers");
 }
+
+#[test]
+fn a_lock_that_travels_has_one_holder_at_a_time_and_is_redeemed_once() {
+    holds("tickets");
+}

@@ -31,6 +31,7 @@ mod mark;
 mod scripts;
 mod stuck;
 mod survivors;
+mod tickets;
 
 #[cfg(test)]
 mod tests;
@@ -61,7 +62,9 @@ pub struct Edit {
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL, stuck::ALL].into_iter().flatten()
+    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL, stuck::ALL, tickets::ALL]
+        .into_iter()
+        .flatten()
 }
 
 /// Those that the chaos suite finds on real servers within a minute, too, and the tests of
@@ -105,4 +108,5 @@ const CAUSE: &str = "a lock is lost only for a cause";
 const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";
+const ONCE: &str = "a ticket is redeemed once";
 const MAX_HOLD: &str = "no caller is inside for longer than `max_hold`";

@@ -128,6 +128,8 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         min_hold,
         max_hold,
         forks: often(random, 16),
+        redeems: false,
+        gives: None,
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
         blocks: 0,
     }

@@ -5,6 +5,7 @@ mod backlog;
 mod kinds;
 mod matters;
 mod stuck;
+mod tickets;
 
 use fastrand::Rng;
 
@@ -157,6 +158,7 @@ pub enum What {
 }
 
 /// The request of a caller, and what it does with the lock.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the hold")]
 #[derive(Clone, Debug)]
 pub struct Hold {
     /// The locks; several are taken as one.
@@ -181,7 +183,11 @@ pub struct Hold {
     pub max_hold: Option<u64>,
     /// The process forks while it has the lock.
     pub forks: bool,
-    /// What the caller does in the end.
+    /// It redeems the last ticket of its lock instead of asking for it; without one it does nothing.
+    pub redeems: bool,
+    /// In the end it gives the lock away.
+    pub gives: Option<Gift>,
+    /// What the caller does else in the end.
     pub way: Way,
     /// Then it blocks its runtime for so long, in the same poll.
     pub blocks: u64,
@@ -203,10 +209,21 @@ impl Hold {
             min_hold: None,
             max_hold: None,
             forks: false,
+            redeems: false,
+            gives: None,
             way: Way::Release,
             blocks: 0,
         }
     }
+}
+
+/// A ticket that a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Gift {
+    /// How long it lasts.
+    pub lasts: u64,
+    /// The caller drops the call after so long, if it has no ticket then.
+    pub leaves_after: Option<u64>,
 }
 
 /// How a caller uses a lock.
@@ -430,6 +447,12 @@ impl Plan {
             _ => None,
         });
         waits.min().unwrap_or(u64::MAX)
+    }
+
+    /// True when a caller gives its lock away: what that costs, its own tests say.
+    #[must_use]
+    pub fn has_tickets(&self) -> bool {
+        self.calls.iter().any(|call| matches!(&call.what, What::Hold(hold) if hold.gives.is_some()))
     }
 
     /// True when nothing goes wrong, so that every call succeeds or waits too long.

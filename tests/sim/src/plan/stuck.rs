@@ -1,18 +1,21 @@
 //! Plans about what is stuck or full: a process that is stopped, a runtime that is blocked, a
-//! server without room, a manager that ends while its server refuses.
+//! server without room, a manager that ends while its server refuses. Here are also the names of all
+//! plans that have one.
 
 use fastrand::Rng;
 
 use super::matters::{Matter, one_of, processes};
+use super::tickets::tickets;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 5] = [
+pub(super) const STUCK: [(&str, Matter); 6] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
     ("refused-until-the-end", refused_until_the_end),
     ("blocking-callers", blocking_callers),
+    ("tickets", tickets),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The

@@ -64,6 +64,9 @@ pub(super) fn answer(response: Option<Response>, outcome: ReleaseOutcome) {
     }
 }
 
+/// For a caller whose ticket was over before the server could be told of it.
+const TOO_LATE: &str = "Redis answered when the time of the ticket was over: the lock is released";
+
 /// What the table does next for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReleaseStep {
@@ -191,8 +194,9 @@ impl Releasing {
         if self.for_a_ticket && was_held {
             let is_kept = action == Action::ExpireLater;
             let is_left = is_kept && self.keep_until.is_some();
-            let outcome = if is_left { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
-            let is_told = self.answer(Ok(outcome));
+            let too_late = || LockError::unavailable(&self.key, TOO_LATE);
+            let outcome = if is_left { Ok(ReleaseOutcome::Released) } else { Err(too_late()) };
+            let is_told = self.answer(outcome);
             if is_kept && !(is_left && is_told) {
                 self.keep_until = None;
                 return ReleaseStep::Send;
