@@ -432,8 +432,7 @@ impl Held {
 
     /// The renewal that tells the server, too, who has the lock.
     pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
-        let place_ttl = self.place_ttl;
-        let passed_on = self.successors.as_mut().and_then(|successors| successors.name(place_ttl));
+        let passed_on = self.successors.as_mut().and_then(|successors| successors.name());
         Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) }
     }
 
@@ -545,17 +544,21 @@ impl Held {
 
     /// The server has named the waiters that come next.
     pub(super) fn set_followers(&mut self, now: Moment, secrets: &str) {
-        self.successors = Some(Box::new(Successors::named(now, secrets)));
+        self.successors = Some(Box::new(Successors::named(now, secrets, self.place_ttl)));
     }
 
     /// True when fencing tokens for the next holders are to be reserved, with the request for them.
     pub(super) fn reserve(&mut self) -> bool {
-        self.successors.get_or_insert_default().reserve()
+        let is_new = self.successors.is_none();
+        self.successors.get_or_insert_default();
+        is_new
     }
 
     /// The reply to that request.
     pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
-        self.successors.get_or_insert_default().set_reserved(reply, count);
+        if let Some(successors) = &mut self.successors {
+            successors.set_reserved(reply, count);
+        }
     }
 
     /// Passing the lock on to this waiter, the first of this process, costs no request to the
@@ -588,7 +591,7 @@ impl Held {
     /// time left.
     pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
         let ask = next.ask();
-        self.successors.get_or_insert_default().push(next.token());
+        self.successors.as_mut()?.push(next.token());
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
@@ -615,7 +618,7 @@ impl Held {
         let ttl = self.may_last(now);
         let mut request = Request { ttl, ..self.request(Action::Release) };
         if let Some(successors) = &self.successors {
-            request.passed_on = successors.for_release(self.place_ttl);
+            request.passed_on = successors.for_release();
             request.releases = successors.releases(now);
         }
         request.direct = !self.queue.marked && !self.queue.waited && request.passed_on.is_none();

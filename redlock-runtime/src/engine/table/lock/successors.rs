@@ -31,11 +31,9 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// The server's word on who comes next.
 #[derive(Default)]
 enum Next {
-    /// It has said nothing.
-    #[default]
-    Unknown,
     /// A cohort has asked for fencing tokens. That is done once per grant, because other processes
     /// wait, too.
+    #[default]
     Asked,
     /// The fencing tokens that are left to a cohort.
     Fences(RangeInclusive<u64>),
@@ -65,22 +63,15 @@ pub(super) struct Successors {
     named: usize,
     /// Under this token the server had the lock until it was told last.
     before: Option<Token>,
+    /// Followers have places in the queue, with this ttl.
+    place_ttl: Option<Duration>,
 }
 
 impl Successors {
     /// The grant has named these.
-    pub(super) fn named(now: Moment, secrets: &str) -> Self {
+    pub(super) fn named(now: Moment, secrets: &str, place_ttl: Duration) -> Self {
         let next = Next::Followers { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 };
-        Self { next, ..Self::default() }
-    }
-
-    /// True when fencing tokens are to be reserved: once.
-    pub(super) fn reserve(&mut self) -> bool {
-        let is_new = matches!(self.next, Next::Unknown);
-        if is_new {
-            self.next = Next::Asked;
-        }
-        is_new
+        Self { next, place_ttl: Some(place_ttl), ..Self::default() }
     }
 
     /// The reply to a request for `count` fencing tokens.
@@ -114,7 +105,7 @@ impl Successors {
     }
 
     pub(super) fn are_followers(&self) -> bool {
-        matches!(self.next, Next::Followers { .. })
+        self.place_ttl.is_some()
     }
 
     /// The followers that are left get the lock from the server: what it has said of its queue may
@@ -170,17 +161,16 @@ impl Successors {
 
     /// What a renewal tells: it names them all. The followers that are left get the lock from the
     /// server then.
-    pub(super) fn name(&mut self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
+    pub(super) fn name(&mut self) -> Option<Arc<PassedOn>> {
         self.end();
         self.named = self.to.len();
-        self.for_release(place_ttl)
+        self.for_release()
     }
 
     /// What a release tells: those that may have the lock on the server, or a place.
-    pub(super) fn for_release(&self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
+    pub(super) fn for_release(&self) -> Option<Arc<PassedOn>> {
         let to = if self.are_followers() { &*self.to } else { self.to.get(..self.named)? };
-        let place_ttl = self.are_followers().then_some(place_ttl);
-        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl }))
+        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl: self.place_ttl }))
     }
 
     /// This request was executed: the server has the lock under the last token that it names, and
