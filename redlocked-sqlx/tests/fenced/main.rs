@@ -9,6 +9,8 @@
 
 mod bank;
 mod crossing;
+#[cfg(unix)]
+mod frozen;
 mod guards;
 mod stale;
 
