@@ -1,4 +1,5 @@
-//! Mistakes of options that are right one by one.
+//! Mistakes of options that are right one by one, and of a function that outlives its lock.
 
 pub(crate) mod conflicts;
 pub(crate) mod global;
+pub(crate) mod transaction;

@@ -11,7 +11,7 @@ use syn::{Attribute, Expr, Ident};
 
 use self::request::Request;
 use crate::attribute::LockArgs;
-use crate::checks::{conflicts, global};
+use crate::checks::{conflicts, global, transaction};
 use crate::errors::{Errors, compile_errors};
 use crate::facade;
 use crate::function::captures::{Captures, Mentions};
@@ -120,6 +120,7 @@ impl<'a> Expansion<'a> {
             value: name("__output"),
         };
         refuse_stream(&function.sig, errors);
+        transaction::refuse_lent(args, function, errors);
         expansion.refuse_shadow(errors);
         conflicts::with_the_return_type(args, &function.sig, errors);
         let body = match future {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::{DatabaseServer, SECOND, unique};
 use redlocked::{FenceError, LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
 use redlocked_sqlx::{FencedGuard as _, create_table, record};
-use sqlx::{MySqlPool, PgPool};
+use sqlx::{MySqlPool, PgPool, Postgres, Transaction};
 
 use crate::bank::{Bank, mariadb, postgres, sqlite};
 use crate::manager;
@@ -171,6 +171,47 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
     book(&locks, &bank, 7).await.unwrap();
     assert_eq!(bank.committed(7).await, 42);
     assert!(write(&bank, 7).await.is_err_and(|error| error.0.contains("under no lock")));
+}
+
+/// What the attribute says in its message: the lock is released before the commit, and the next
+/// holder waits all the same.
+#[tokio::test]
+async fn a_transaction_that_is_lent_may_be_committed_by_the_caller_where_it_is_fenced() {
+    #[derive(Debug)]
+    struct Failure(String);
+
+    impl<E: std::error::Error> From<E> for Failure {
+        fn from(error: E) -> Self {
+            Self(error.to_string())
+        }
+    }
+
+    #[distributed_lock(key = "account:7", global, wait = "20s", guard = lock, manager = locks)]
+    async fn add_one(locks: &LockManager, tx: &mut Transaction<'static, Postgres>) -> Result<(), Failure> {
+        lock.fence_in(tx).await?;
+        let balance = PgPool::balance(tx, 7).await?;
+        Ok(PgPool::set(tx, 7, balance + 1).await?)
+    }
+
+    let Some((_server, bank)) = postgres().await else { return };
+    let locks = manager().await;
+    bank.open(7).await;
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (bank, locks) = (bank.clone(), locks.clone());
+        callers.spawn(async move {
+            for _ in 0..25 {
+                let mut tx = bank.start().await;
+                add_one(&locks, &mut tx).await.unwrap();
+                tokio::task::yield_now().await;
+                tx.commit().await.unwrap();
+            }
+        });
+    }
+    while let Some(caller) = callers.join_next().await {
+        caller.unwrap();
+    }
+    assert_eq!(bank.committed(7).await, 200);
 }
 
 #[tokio::test]

@@ -195,6 +195,39 @@ fn commit_both((mut first, mut second): (Transaction, Transaction)) -> Result<()
     Ok(())
 }
 
+/// A transaction as sqlx has it, lent by a caller that commits.
+mod lent {
+    use redlocked::LockGuard;
+
+    use super::*;
+
+    pub(super) struct Transaction<'c, DB>(pub(super) &'c DB);
+
+    pub(super) trait Fence {
+        fn fence_in<DB: Sync>(
+            &self,
+            tx: &mut Transaction<'_, DB>,
+        ) -> impl Future<Output = Result<(), LockError>> + Send;
+    }
+
+    impl Fence for LockGuard {
+        async fn fence_in<DB: Sync>(&self, _: &mut Transaction<'_, DB>) -> Result<(), LockError> {
+            Ok(())
+        }
+    }
+
+    #[distributed_lock(key = "tx", global, guard = lock)]
+    pub(super) async fn fenced(tx: &mut Transaction<'_, u32>) -> Result<u32, LockError> {
+        lock.fence_in(tx).await?;
+        Ok(*tx.0)
+    }
+
+    #[distributed_lock(key = "tx", global, reentrant)]
+    pub(super) async fn below_its_caller(tx: &mut Transaction<'_, u32>) -> Result<u32, LockError> {
+        Ok(*tx.0)
+    }
+}
+
 /// Every function above is called.
 pub async fn all() -> Result<(), LockError> {
     let order = Order::default;
@@ -203,6 +236,11 @@ pub async fn all() -> Result<(), LockError> {
     });
     let tx = || Transaction { open: true };
     let parts = || Parts { id: "7".into(), there: "b".into() };
+    let mut tx_of_the_caller = lent::Transaction(&7);
+    assert_eq!(
+        lent::fenced(&mut tx_of_the_caller).await? + lent::below_its_caller(&mut tx_of_the_caller).await?,
+        14
+    );
     a_field_that_this_build_lacks(parts()).await?;
     a_field_that_this_build_lacks_and_nobody_uses(parts())?;
     a_field_of_the_same_name(order()).await?;
