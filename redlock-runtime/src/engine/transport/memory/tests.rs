@@ -21,6 +21,22 @@ fn a_lock_whose_min_hold_is_over_takes_no_room() {
 }
 
 #[test]
+fn a_lock_tells_since_when_it_is_held_by_how_long_that_is() {
+    let node = MemoryNode::named("since-when");
+    let (start, (inbox, _pushes)) = (Moment::now(), unbounded_channel());
+    let request =
+        |action| Request::new(action, "k".into(), Token::from_value("token"), Duration::from_secs(60));
+    node.execute(&request(Action::Acquire(Mode::OneTry)), &inbox, start);
+    let granted = |now| match node.execute(&request(Action::Inspect), &inbox, now) {
+        Reply::Found(Some(found)) => found.holder.granted.map_or(0, u64::from),
+        _ => 0,
+    };
+    // The clock of the system has gone on by less than a second between the two.
+    let (at_once, later) = (granted(start), granted(start.after(Duration::from_secs(10))));
+    assert!(matches!(at_once - later, 9 | 10), "{at_once} and {later}");
+}
+
+#[test]
 fn a_stuck_process_costs_one_claim() {
     const TTL: Duration = Duration::from_secs(30);
     const JOIN: Action = Action::Acquire(Mode::Join { at_most: 100 });
