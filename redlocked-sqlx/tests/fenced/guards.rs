@@ -10,6 +10,16 @@ use sqlx::{MySqlPool, PgPool, Postgres, Transaction};
 use crate::bank::{Bank, mariadb, postgres, sqlite};
 use crate::manager;
 
+/// The error of an application.
+#[derive(Debug)]
+struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
 async fn the_lock_is_held_until_the_commit<B: Bank>(bank: B) {
     let locks = manager().await;
     bank.open(7).await;
@@ -141,15 +151,6 @@ async fn the_last_id_of_a_mysql_session_says_nothing_of_a_new_lock() {
 
 #[tokio::test]
 async fn code_below_an_annotated_function_fences_its_own_writes() {
-    #[derive(Debug)]
-    struct Failure(String);
-
-    impl<E: std::error::Error> From<E> for Failure {
-        fn from(error: E) -> Self {
-            Self(error.to_string())
-        }
-    }
-
     async fn write(bank: &sqlx::SqlitePool, id: u32) -> Result<(), Failure> {
         let lock = redlocked::current()?;
         let mut tx = bank.start().await;
@@ -177,15 +178,6 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
 /// holder waits all the same.
 #[tokio::test]
 async fn a_transaction_that_is_lent_may_be_committed_by_the_caller_where_it_is_fenced() {
-    #[derive(Debug)]
-    struct Failure(String);
-
-    impl<E: std::error::Error> From<E> for Failure {
-        fn from(error: E) -> Self {
-            Self(error.to_string())
-        }
-    }
-
     #[distributed_lock(key = "account:7", global, wait = "20s", guard = lock, manager = locks)]
     async fn add_one(locks: &LockManager, tx: &mut Transaction<'static, Postgres>) -> Result<(), Failure> {
         lock.fence_in(tx).await?;
