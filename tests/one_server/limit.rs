@@ -230,19 +230,23 @@ fn a_change_of_the_ttl_has_a_limit() {
 }
 
 #[test]
-fn a_ttl_below_the_round_trip_is_a_mistake_that_names_both() {
+fn a_ttl_or_max_hold_below_the_round_trip_is_a_mistake_that_names_both() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 40 * MS);
     let far = LockManager::connect_blocking(&proxy.url()).unwrap();
     for wait in [Duration::ZERO, LIMIT] {
-        let start = Instant::now();
-        let error = far.lock("k").ttl(50 * MS).wait(wait).acquire_blocking().map(drop).unwrap_err();
-        assert!(
-            matches!(&error, LockError::Misconfigured { reason, .. }
-                if reason.contains("granted for 50ms") && reason.contains("round trip")),
-            "{error}"
-        );
-        assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());
+        let short_ttl = far.lock("k").ttl(50 * MS).max_hold(SECOND);
+        let short_hold = far.lock("k").ttl(10 * SECOND).max_hold(50 * MS);
+        for (request, option) in [(short_ttl, "`ttl`"), (short_hold, "`max_hold`")] {
+            let start = Instant::now();
+            let error = request.wait(wait).acquire_blocking().map(drop).unwrap_err();
+            assert!(
+                matches!(&error, LockError::Misconfigured { reason, .. }
+                    if reason.contains("granted for 50ms") && reason.contains("round trip") && reason.contains(option)),
+                "{error}"
+            );
+            assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());
+        }
     }
     eventually("no key is left", || server.keys().is_empty());
 }

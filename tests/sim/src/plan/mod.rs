@@ -455,6 +455,16 @@ impl Plan {
         self.calls.iter().any(|call| matches!(&call.what, What::Hold(hold) if hold.gives.is_some()))
     }
 
+    /// The shortest `max_hold` of a call, in milliseconds.
+    #[must_use]
+    pub fn shortest_hold(&self) -> u64 {
+        let longest = self.calls.iter().filter_map(|call| match &call.what {
+            What::Hold(hold) => hold.max_hold,
+            _ => None,
+        });
+        longest.min().unwrap_or(u64::MAX)
+    }
+
     /// True when nothing goes wrong, so that every call succeeds or waits too long.
     #[must_use]
     pub fn is_calm(&self) -> bool {

@@ -597,8 +597,8 @@ impl Waiting {
         self.refusals > 0
     }
 
-    /// A grant for `lasts` came after that time. The reason when so many did that the next one
-    /// will, too.
+    /// A grant for `lasts` came after that time, or after the `max_hold`. The reason when so many
+    /// did that the next one will, too.
     pub(super) fn count_late_grant(
         &mut self,
         now: Moment,
@@ -606,9 +606,13 @@ impl Waiting {
         lasts: Duration,
     ) -> Option<Arc<str>> {
         self.late_grants = self.late_grants.saturating_add(1);
+        let (option, lasts) = match self.ask.max_hold {
+            Some(max_hold) if max_hold < lasts => ("max_hold", max_hold),
+            _ => ("ttl", lasts),
+        };
         let reason: Arc<str> = format!(
-            "the lock was granted for {lasts:?} and the answer took {took:.1?}, so it had expired: a `ttl` must be several times as \
-             long as a round trip"
+            "the lock was granted for {lasts:?} and the answer took {took:.1?}, so it had expired: a `{option}` must be several \
+             times as long as a round trip"
         )
         .into();
         self.hear(now, LastAnswer::Refused(Arc::clone(&reason)));
