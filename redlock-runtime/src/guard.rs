@@ -124,6 +124,13 @@ impl LockGuard {
         self
     }
 
+    /// The holder of one lock leads, and announces this; `None`: it steps down.
+    pub(crate) fn announce(&self, text: Option<Arc<str>>) {
+        if let OneOrMany::One(grant) = &self.grants {
+            self.engine.send(Command::Announce { id: grant.hold.id, text });
+        }
+    }
+
     /// To be entered for each poll of the body.
     pub(crate) fn body_span(&self) -> telemetry::BodySpan {
         self.hold.body_span()

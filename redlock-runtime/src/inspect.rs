@@ -46,7 +46,7 @@ pub struct LockInfo {
 
 impl LockInfo {
     fn new(key: &str, found: Inspection) -> Self {
-        let Inspection { holder, value, waiters, queue } = found;
+        let Inspection { holder, value, waiters, queue, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
         Self { key: key.to_owned(), holder, value, waiters, queue }
     }
@@ -451,7 +451,7 @@ impl LockManager {
     }
 
     /// Sends it at once, and waits for the outcome when polled.
-    fn send_admin<T>(
+    pub(crate) fn send_admin<T>(
         &self,
         key: Option<&str>,
         op: AdminOp,

@@ -37,7 +37,7 @@ mod web;
 pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
-pub use election::{Election, LeadError, Term};
+pub use election::{Election, LeadError, Leader, Observer, Term};
 pub use ground::capabilities::Capabilities;
 pub use ground::credentials::Credentials;
 pub use ground::error::LockErrorKind;

@@ -11,6 +11,7 @@ mod addresses;
 mod cluster;
 mod credentials;
 mod health;
+mod leader;
 mod quorum;
 mod replicas;
 mod sentinel;

@@ -46,13 +46,15 @@ struct Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         self.term.end();
+        self.guard.announce(None);
     }
 }
 
 impl Lead {
-    fn new(election: &Election, guard: LockGuard) -> Self {
+    fn new(election: &Election, guard: LockGuard, text: Arc<str>) -> Self {
         let events = election.locks.engine().events();
         let telemetry = telemetry::Lead::begins(&election.label, guard.key(), guard.fencing_token(), events);
+        guard.announce(Some(text));
         Self { term: Term::new(&guard, election.locks.closing()), telemetry, guard }
     }
 
@@ -107,6 +109,7 @@ impl Lead {
     /// Gives the lead to the next candidate. The engine repeats a release that is not answered.
     fn step_down(mut self, end: TermEnd, error: Option<&dyn Display>) -> PendingRelease {
         self.term.end();
+        self.guard.announce(None);
         let released = self.guard.begin_release();
         self.telemetry.ends(end, error);
         released
@@ -134,6 +137,8 @@ enum Next<T> {
     StandBy,
     /// After a pause.
     Pause(Duration),
+    /// Behind the others.
+    Yield,
     Return(T),
 }
 
@@ -206,14 +211,15 @@ impl Election {
         let election = self.clone();
         async move {
             let _turn = Arc::clone(&election.turn).lock_owned().await;
-            let mut errors = Errors::default();
+            let (text, mut errors) = (election.announcement()?, Errors::default());
             loop {
-                let lead = Lead::new(&election, election.request().acquire().await?);
+                let lead = Lead::new(&election, election.request().acquire().await?, Arc::clone(&text));
                 let since = election.locks.engine().now();
                 let outcome = lead.run(&election, body(lead.term.clone())).await;
                 match election.after(lead, outcome, since, &mut errors).await? {
                     Next::StandBy => {}
                     Next::Pause(pause) => election.pause(pause).await?,
+                    Next::Yield => election.yield_to_others().await?,
                     Next::Return(value) => return Ok(value),
                 }
             }
@@ -257,14 +263,15 @@ impl Election {
     ) -> Result<T, LeadError<E>> {
         let engine = self.locks.engine();
         let _turn = block_on(engine, self.turn.lock());
-        let mut errors = Errors::default();
+        let (text, mut errors) = (self.announcement()?, Errors::default());
         loop {
-            let lead = Lead::new(self, self.request().acquire_blocking()?);
+            let lead = Lead::new(self, self.request().acquire_blocking()?, Arc::clone(&text));
             let since = engine.now();
             let outcome = lead.run_blocking(self, &mut body);
             match block_on(engine, self.after(lead, outcome, since, &mut errors))? {
                 Next::StandBy => {}
                 Next::Pause(pause) => block_on(engine, self.pause(pause))?,
+                Next::Yield => block_on(engine, self.yield_to_others())?,
                 Next::Return(value) => return Ok(value),
             }
         }
@@ -289,7 +296,7 @@ impl Election {
                     Ok(Next::Pause(pause))
                 };
             }
-            Outcome::Resigned => (TermEnd::Resigned, Ok(Next::StandBy)),
+            Outcome::Resigned => (TermEnd::Resigned, Ok(Next::Yield)),
             Outcome::Lost => (TermEnd::Lost, Ok(Next::StandBy)),
             Outcome::Closing => (TermEnd::ManagerClosed, Err(self.closed().into())),
         };
@@ -308,6 +315,15 @@ impl Election {
         let mut closing = self.locks.closing();
         first(pin!(engine.sleep(pause)), pin!(closing.wait_for(|closing| *closing))).await;
         if self.locks.is_closing() { Err(self.closed()) } else { Ok(()) }
+    }
+
+    /// The release has handed the lock on. Where it cannot, over a quorum and on some servers, the
+    /// others ask from time to time, and this candidate would always be the first.
+    async fn yield_to_others(&self) -> Result<(), LockError> {
+        match self.locks.capabilities().await {
+            Ok(capabilities) if capabilities.hands_over() => Ok(()),
+            _ => self.pause(SHORTEST / 2 + full_jitter(SHORTEST / 2)).await,
+        }
     }
 
     fn closed(&self) -> LockError {

@@ -7,6 +7,7 @@
 
 mod error;
 mod lead;
+mod leader;
 mod term;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use tokio::sync::Mutex;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 pub use error::LeadError;
+pub use leader::{Leader, Observer};
 pub use term::Term;
 
 /// What metrics, spans and other processes call the holder of an election's lock, unless
@@ -58,6 +60,8 @@ pub struct Election {
     key: String,
     label: Arc<str>,
     ttl: Option<Duration>,
+    /// What the leader announces; empty for nothing.
+    text: Arc<str>,
     stops_on_error: bool,
     /// Held while a body of this value, or of a clone, stands by or leads.
     turn: Arc<Mutex<()>>,
@@ -85,6 +89,7 @@ impl LockManager {
             key: key.into(),
             label: LABEL.into(),
             ttl: None,
+            text: "".into(),
             stops_on_error: false,
             turn: Arc::default(),
         }

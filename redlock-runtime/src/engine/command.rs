@@ -1,9 +1,9 @@
 //! The commands of callers, and the channel for each outcome.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
 use crate::engine::hold_times::HoldKind;
@@ -69,6 +69,16 @@ pub(crate) enum Command {
     Admin {
         id: Id,
         call: Box<AdminCall>,
+    },
+    /// The holder leads, and announces this; `None`: it steps down.
+    Announce {
+        id: Id,
+        text: Option<Arc<str>>,
+    },
+    /// Tell this observer when another one may lead.
+    Observe {
+        name: Arc<str>,
+        observer: Weak<Notify>,
     },
     /// Answer at this time.
     Sleep {
@@ -217,6 +227,12 @@ pub(crate) enum AdminOp {
         name: Arc<str>,
         caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
+    /// Inspect, with what the leader has announced; `watches`: the server tells when that changes.
+    Leader {
+        name: Arc<str>,
+        watches: bool,
+        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
+    },
     /// Inspect, and release for its holder.
     ForceRelease {
         name: Arc<str>,
@@ -261,6 +277,8 @@ impl AdminOp {
                 return Request::new(Action::Release, Arc::clone(name), token.clone(), *ttl);
             }
             Self::Inspect { name, .. } => (Action::Inspect, name),
+            Self::Leader { name, watches: true, .. } => (Action::WatchLeader, name),
+            Self::Leader { name, watches: false, .. } => (Action::Leader, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
             Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
@@ -271,7 +289,9 @@ impl AdminOp {
     pub(crate) fn fail(self, error: LockError) {
         // A caller that has gone is not told, here and below.
         match self {
-            Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. } => {
+            Self::Inspect { caller, .. }
+            | Self::ForceRelease { caller, .. }
+            | Self::Leader { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
             Self::ReleaseToken { caller, .. } => {
@@ -289,7 +309,16 @@ impl AdminOp {
     /// Answers the caller, or returns the request for the next page.
     pub(crate) fn answer(self, key: Option<&Arc<str>>, reply: Reply) -> Option<Self> {
         match (self, reply) {
-            (Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. }, Reply::Found(found)) => {
+            // The record is watched: now it is read.
+            (Self::Leader { name, watches: true, caller }, Reply::Done) => {
+                Some(Self::Leader { name, watches: false, caller })
+            }
+            (
+                Self::Inspect { caller, .. }
+                | Self::ForceRelease { caller, .. }
+                | Self::Leader { watches: false, caller, .. },
+                Reply::Found(found),
+            ) => {
                 drop(caller.send(Ok(found)));
                 None
             }

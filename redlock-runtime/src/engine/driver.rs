@@ -422,6 +422,8 @@ impl Driver {
                 self.table.confirmed(now, id, &token, confirmation);
             }
             Command::Admin { id, call } => self.table.call(now, id, *call),
+            Command::Announce { id, text } => self.table.announce(now, id, text),
+            Command::Observe { name, observer } => self.table.observe(name, observer),
             Command::Sleep { id, until, caller } => self.table.sleep(id, until, caller),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);

@@ -36,12 +36,23 @@ pub(crate) struct Request {
     pub(crate) passed_on: Option<Arc<PassedOn>>,
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
     pub(crate) releases: u32,
+    pub(crate) announcement: Option<Arc<Announcement>>,
 }
 
 impl Request {
     /// A fenced one, through a script.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
-        Self { action, name, token, ttl, fenced: true, direct: false, passed_on: None, releases: 1 }
+        Self {
+            action,
+            name,
+            token,
+            ttl,
+            fenced: true,
+            direct: false,
+            passed_on: None,
+            releases: 1,
+            announcement: None,
+        }
     }
 
     /// The same request, once more: the server may have executed it.
@@ -103,6 +114,12 @@ pub(crate) enum Action {
     Reserve { count: u32 },
     /// If this token holds the lock, draw the fencing token that it was taken without.
     Draw,
+    /// If this token holds the lock, write the [`Announcement`] of its leader; without one, delete it.
+    Announce,
+    /// Who holds the lock, and what has it announced?
+    Leader,
+    /// From now on, the node tells when what a leader has announced changes.
+    WatchLeader,
     /// Who holds the lock, and how many wait?
     Inspect,
     /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take
@@ -227,6 +244,24 @@ impl Reply {
     }
 }
 
+/// What a leader writes beside its lock.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Announcement {
+    /// The fencing token of its lock.
+    pub(crate) term: u64,
+    pub(crate) led_for: Duration,
+    pub(crate) text: Arc<str>,
+}
+
+/// What it has written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub(crate) term: u64,
+    /// Since 1970, by the clock of the server.
+    pub(crate) since: Duration,
+    pub(crate) text: String,
+}
+
 /// Who holds a lock, and who waits for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Inspection {
@@ -236,6 +271,8 @@ pub(crate) struct Inspection {
     pub(crate) waiters: u32,
     /// The owners of the first waiters, in order; `None` for a malformed member.
     pub(crate) queue: Vec<Option<Owner>>,
+    /// Only for the question who leads, which asks for no queue.
+    pub(crate) record: Option<Box<Record>>,
 }
 
 /// A place in a queue on the server.

@@ -19,6 +19,9 @@ pub(crate) const QUEUE: &str = "%queue";
 /// called so.
 pub(crate) const CLAIM: &str = "%queue%claim";
 
+/// The name of the record of a leader, behind that of its lock; in a Cluster as that of a queue.
+pub(crate) const LEADER: &str = "%queue%leader";
+
 /// Behind the prefix: a manager's channel.
 pub(crate) const INBOX: &str = "%inbox";
 

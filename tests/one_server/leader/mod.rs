@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 mod processes;
+mod record;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

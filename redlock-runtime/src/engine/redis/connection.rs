@@ -65,7 +65,10 @@ impl RedisConnection {
 
     fn write(&mut self, requests: &[(Id, Request)], asking: bool) -> ExpectedBatch {
         if let [(_, request)] = requests
-            && !matches!(request.action, Action::Watch | Action::WatchHolder | Action::AcquireNext { .. })
+            && !matches!(
+                request.action,
+                Action::Watch | Action::WatchHolder | Action::WatchLeader | Action::AcquireNext { .. }
+            )
             && !asking
         {
             // The common case.
@@ -98,7 +101,7 @@ impl RedisConnection {
                     write_command(self.exchange.commands(1), &["ASKING"]);
                     expected.push(Expected::Second(self.answer_to(request)));
                 }
-                Action::Watch | Action::WatchHolder => {
+                Action::Watch | Action::WatchHolder | Action::WatchLeader => {
                     write_command(self.exchange.commands(1), &CLIENT_CACHING);
                     expected.push(Expected::Second(self.answer_to(request)));
                 }

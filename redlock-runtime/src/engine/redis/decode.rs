@@ -10,7 +10,8 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime, Verdict,
+    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Record, Redirect, Refusal, Reply, ServerTime,
+    Verdict,
 };
 use crate::engine::slots::Slot;
 use crate::ground::error::Holder;
@@ -40,10 +41,12 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             | Action::ExpireLater
             | Action::Release
             | Action::TakeAway
+            | Action::Announce
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(1),
         )
+        | (Action::WatchLeader, Value::Int(_))
         | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
         (Action::Watch, Value::Int(left)) if left > 0 => {
             Reply::HeldFor { left: Duration::from_millis(left.unsigned_abs()) }
@@ -55,6 +58,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             | Action::TakeAway
             | Action::Reserve { .. }
             | Action::Draw
+            | Action::Announce
             | Action::Repair { .. }
             | Action::RaiseFence { .. }
             | Action::Watch,
@@ -80,7 +84,9 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
         }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
-        (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
+        (Action::Inspect | Action::ForceRelease | Action::Leader, Value::Array(parts)) => {
+            read_found(action, &parts)
+        }
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),
     }
@@ -101,13 +107,19 @@ pub(super) fn read_direct(action: Action, value: Value) -> Reply {
     }
 }
 
-fn read_found(parts: &[Value]) -> Reply {
+fn read_found(action: Action, parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Nil, ..] => Reply::Found(None),
         [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters), granted, members @ ..] => {
+            let record = match members {
+                [Value::Array(parts)] if action == Action::Leader => read_record(parts).map(Box::new),
+                _ => None,
+            };
             let queue = match members {
-                [Value::Array(members)] => members.iter().map(|member| owner(text(member)?)).collect(),
+                [Value::Array(members)] if action != Action::Leader => {
+                    members.iter().map(|member| owner(text(member)?)).collect()
+                }
                 _ => Vec::new(),
             };
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
@@ -116,10 +128,18 @@ fn read_found(parts: &[Value]) -> Reply {
                 value: Token::naming(value),
                 waiters,
                 queue,
+                record,
             }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }
+}
+
+/// One that another kind of client has written counts as none.
+fn read_record(parts: &[Value]) -> Option<Record> {
+    let [term, since, words] = parts else { return None };
+    let since = Duration::from_millis(number(since)?);
+    Some(Record { term: number(term)?, since, text: text(words)?.to_owned() })
 }
 
 fn read_page(parts: &[Value]) -> Reply {
@@ -227,9 +247,9 @@ pub(super) fn read_push(
         (redis::PushKind::Message | redis::PushKind::SMessage, [_, payload]) => {
             decode_push(text(payload)?).filter(|push| keyspace.holds(&push.name)).map(ConnectionEvent::Push)
         }
-        (redis::PushKind::Invalidate, [Value::Array(keys)]) => {
-            Some(ConnectionEvent::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
-        }
+        (redis::PushKind::Invalidate, [Value::Array(keys)]) => Some(ConnectionEvent::Changed(Some(
+            keys.iter().filter_map(text).map(|name| keyspace.changed(name)).collect(),
+        ))),
         (redis::PushKind::Invalidate, _) => Some(ConnectionEvent::Changed(None)),
         _ => None,
     }

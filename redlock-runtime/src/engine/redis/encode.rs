@@ -17,6 +17,9 @@ const UNFENCED: &str = "unfenced";
 /// Of a caller that asked a while ago: the time of its grant is not the one in its token.
 const LATE: &str = "late";
 
+/// How much longer than its lock the record of a leader lasts: it is written anew each hour.
+const RECORD_LASTS: Duration = Duration::from_secs(2 * 60 * 60);
+
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
@@ -176,19 +179,7 @@ impl Encoder {
 
     fn write_words(&mut self, request: &Request, command: &mut Command<'_>) {
         let Some(script) = self.script(request) else {
-            match request.action {
-                Action::List { cursor } => {
-                    command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
-                    command.arg("COUNT").arg("1000").arg("TYPE").arg("string")
-                }
-                // The key does not exist. A server that takes no writes says so all the same: a
-                // replica, a full one.
-                Action::Ping { .. } => {
-                    command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
-                }
-                // Of a waiter: the server tells when this changes.
-                _ => command.arg("EXISTS").arg(&*request.name),
-            };
+            self.write_plain(request, command);
             return;
         };
         self.call(script, command);
@@ -199,6 +190,7 @@ impl Encoder {
             return;
         }
         match request.action {
+            Action::Announce | Action::Leader => self.write_about_leader(request, command),
             Action::Inspect => {
                 command.arg("2").arg(&*request.name);
                 keyspace.write_queue(command, &request.name);
@@ -221,6 +213,7 @@ impl Encoder {
             }
             Action::Watch
             | Action::WatchHolder
+            | Action::WatchLeader
             | Action::TakeAway
             | Action::List { .. }
             | Action::Ping { .. } => {
@@ -278,6 +271,45 @@ impl Encoder {
                 }
             }
         }
+    }
+
+    /// A request without a script.
+    fn write_plain(&self, request: &Request, command: &mut Command<'_>) {
+        match request.action {
+            Action::List { cursor } => {
+                command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
+                command.arg("COUNT").arg("1000").arg("TYPE").arg("string")
+            }
+            // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
+            Action::Ping { .. } => {
+                command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
+            }
+            // Of an observer, and below of a waiter: the server tells when this changes.
+            Action::WatchLeader => {
+                command.arg("EXISTS");
+                self.session.keyspace.write_leader(command, &request.name);
+                command
+            }
+            _ => command.arg("EXISTS").arg(&*request.name),
+        };
+    }
+
+    /// The keys and arguments of `announce.lua` and `leader.lua`.
+    fn write_about_leader(&self, request: &Request, command: &mut Command<'_>) {
+        command.arg("2").arg(&*request.name);
+        self.session.keyspace.write_leader(command, &request.name);
+        if request.action == Action::Leader {
+            return;
+        }
+        command.arg(request.token.value());
+        match &request.announcement {
+            Some(announcement) => {
+                command.arg(in_ms(request.ttl.saturating_add(RECORD_LASTS)));
+                command.arg(in_ms(announcement.led_for)).arg(announcement.term);
+                command.arg(&*announcement.text)
+            }
+            None => command.arg("0"),
+        };
     }
 
     /// Those of a script that knows the queue, and how many they are.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use crate::engine::slots::{Slot, hash_tag};
-use crate::ground::key::{CLAIM, CLOCK, QUEUE, is_side_name};
+use crate::ground::key::{CLAIM, CLOCK, LEADER, QUEUE, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {
@@ -35,6 +35,23 @@ impl Keyspace {
     /// Appends the name of the claim of a lock.
     pub(super) fn write_claim(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, CLAIM);
+    }
+
+    /// Appends the name of the record of a lock's leader.
+    pub(super) fn write_leader(&self, command: &mut Command<'_>, lock: &str) {
+        self.write_beside(command, lock, LEADER);
+    }
+
+    /// The name of what has changed, as on one server.
+    pub(super) fn changed(&self, name: &str) -> Arc<str> {
+        if let Self::Cluster { prefix } = self
+            && let Some((before, key)) = name.split_once(LEADER)
+            && let Some(key) = key.strip_prefix(':')
+            && before.starts_with(&**prefix)
+        {
+            return format!("{prefix}{key}{LEADER}").into();
+        }
+        name.into()
     }
 
     /// Appends the name of a queue that does not exist, in the slot of the lock.

@@ -30,6 +30,8 @@ pub(super) enum Script {
     GiveUp,
     Reserve,
     Draw,
+    Announce,
+    Leader,
     AcquireAll,
     RenewAll,
     Watch,
@@ -37,7 +39,7 @@ pub(super) enum Script {
 }
 
 impl Script {
-    const COUNT: usize = 18;
+    const COUNT: usize = 20;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -55,6 +57,8 @@ impl Script {
         Self::GiveUp,
         Self::Reserve,
         Self::Draw,
+        Self::Announce,
+        Self::Leader,
         Self::AcquireAll,
         Self::RenewAll,
         Self::Watch,
@@ -75,9 +79,11 @@ impl Script {
             Action::Repair { .. } => Some(Self::Repair),
             Action::Reserve { .. } => Some(Self::Reserve),
             Action::Draw => Some(Self::Draw),
+            Action::Announce => Some(Self::Announce),
+            Action::Leader => Some(Self::Leader),
             Action::Watch => Some(Self::Watch),
             Action::Redeem => Some(Self::Redeem),
-            Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
+            Action::WatchLeader | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
         }
     }
 
@@ -114,6 +120,8 @@ impl Script {
             Self::GiveUp => parts!("granted" "give_up"),
             Self::Reserve => parts!("mark" "reserve"),
             Self::Draw => parts!("time" "fence" "mark" "draw"),
+            Self::Announce => parts!("mark" "announce"),
+            Self::Leader => parts!("mark" "leader"),
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::Watch => parts!("granted" "watch"),
             Self::Redeem => parts!("time" "fence" "mark" "queue" "caller" "tell" "give" "redeem"),

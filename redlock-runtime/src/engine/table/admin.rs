@@ -4,7 +4,9 @@
 //! Each is sent once, but for the last, which a new connection sends again. Without a connection,
 //! or without a reply in time, it fails.
 
-use tokio::sync::oneshot;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Notify, oneshot};
 
 use super::context::Context;
 use crate::engine::command::{AdminCall, SHUT_DOWN};
@@ -19,6 +21,8 @@ pub(super) struct Admin {
     calls: HashMap<Id, AdminCall>,
     /// Callers that pause, whatever the connection does.
     sleepers: HashMap<Id, oneshot::Sender<()>>,
+    /// Who is told when another one may lead, by the name of the lock.
+    observers: HashMap<Arc<str>, Vec<Weak<Notify>>>,
 }
 
 impl Admin {
@@ -35,6 +39,22 @@ impl Admin {
     pub(super) fn wakes(&mut self, id: Id) -> bool {
         // A caller that has gone is not told.
         self.sleepers.remove(&id).map(|caller| caller.send(())).is_some()
+    }
+
+    pub(super) fn observe(&mut self, name: Arc<str>, observer: Weak<Notify>) {
+        self.observers.retain(|_, observers| {
+            observers.retain(|observer| observer.strong_count() > 0);
+            !observers.is_empty()
+        });
+        self.observers.entry(name).or_default().push(observer);
+    }
+
+    /// Of all locks when there is no name.
+    pub(super) fn tell_observers(&self, name: Option<&str>) {
+        let told = self.observers.iter().filter(|(of, _)| name.is_none_or(|name| ***of == *name));
+        for observer in told.flat_map(|(_, observers)| observers).filter_map(Weak::upgrade) {
+            observer.notify_one();
+        }
     }
 
     pub(super) fn has(&self, id: Id) -> bool {

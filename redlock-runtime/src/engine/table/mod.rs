@@ -17,10 +17,10 @@ mod lock;
 #[cfg(test)]
 mod scenarios;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::EngineSettings;
 use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN};
@@ -31,6 +31,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::host::{self, HashMap};
+use crate::ground::key::LEADER;
 use crate::ground::token::Token;
 use admin::Admin;
 use context::Context;
@@ -215,6 +216,16 @@ impl LockTable {
         self.at_attempt(now, id, |lock, cx| lock.confirmed(cx, id, token, confirmation));
     }
 
+    /// A leader announces this, or steps down.
+    pub(crate) fn announce(&mut self, now: Moment, id: Id, text: Option<Arc<str>>) {
+        self.at_attempt(now, id, |lock, cx| lock.announce(cx, id, text));
+    }
+
+    /// From now on tells this observer when another one may lead.
+    pub(crate) fn observe(&mut self, name: Arc<str>, observer: Weak<Notify>) {
+        self.admin.observe(name, observer);
+    }
+
     /// An operator asks.
     pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
         self.cx.now = now;
@@ -275,19 +286,23 @@ impl LockTable {
     /// Another client may have changed these locks, or all: each holder compares, and each first
     /// waiter asks.
     pub(crate) fn changed(&mut self, now: Moment, names: Option<&[Arc<str>]>) {
-        match names {
-            Some(names) => {
-                for name in names {
-                    self.at(now, name, Lock::changed);
-                }
+        let Some(names) = names else {
+            self.admin.tell_observers(None);
+            self.at_each(now, Lock::flushed);
+            return;
+        };
+        for name in names {
+            match name.strip_suffix(LEADER) {
+                Some(lock) => self.admin.tell_observers(Some(lock)),
+                None => self.at(now, name, Lock::changed),
             }
-            None => self.at_each(now, Lock::flushed),
         }
     }
 
     /// These slots may be on another node than before.
     pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
         self.all_meet(now, "slots returned");
+        self.admin.tell_observers(None);
         self.at_each(now, |lock, cx, id| {
             if cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
                 lock.moved(cx, id);
@@ -307,6 +322,7 @@ impl LockTable {
         self.cx.connected = true;
         self.cx.abilities = abilities;
         self.cx.trouble = None;
+        self.admin.tell_observers(None);
         for id in self.admin.ids() {
             let request = self.admin.send(&mut self.cx, id);
             self.take_for_operator(now, request);
@@ -347,7 +363,10 @@ impl LockTable {
         self.cx.outbox = Outbox::default();
         let trouble = Disconnected::passing(Arc::clone(&self.cx.broke));
         self.admin.disconnect(&mut self.cx, &trouble);
-        self.at_each(now, Lock::disconnect);
+        self.at_each(now, |lock, cx, id| {
+            lock.disconnect(cx, id);
+            lock.announce_anew();
+        });
     }
 
     /// True when connecting has not failed like this since the last connection.

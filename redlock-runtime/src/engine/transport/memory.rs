@@ -22,13 +22,14 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
-    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Reply,
+    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Record, Reply,
     Request, ServerInfo, ServerTime, Verdict,
 };
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::Holder;
-use crate::ground::host::{HashMap, wall_clock_before};
+use crate::ground::host::{HashMap, wall_clock, wall_clock_before};
+use crate::ground::key::LEADER;
 use crate::ground::token::{self, Token};
 use faults::Faults;
 
@@ -55,11 +56,19 @@ struct Store {
     purge_above: usize,
     /// The last fencing token.
     clock: u64,
+    /// Who is told of the next change of a leader, by the name of the lock.
+    observers: HashMap<Arc<str>, Vec<Inbox>>,
 }
 
 impl Store {
     fn new() -> Self {
-        Self { faults: Faults::none(), locks: HashMap::default(), purge_above: 0, clock: 0 }
+        Self {
+            faults: Faults::none(),
+            locks: HashMap::default(),
+            purge_above: 0,
+            clock: 0,
+            observers: HashMap::default(),
+        }
     }
 
     /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
@@ -78,6 +87,8 @@ struct Lock {
     queue: VecDeque<Waiter>,
     /// The inbox of the waiter that got the lock last, while others wait.
     claim: Option<Inbox>,
+    /// What the leader with this token has announced.
+    record: Option<(Token, Record)>,
 }
 
 struct Holding {
@@ -174,7 +185,7 @@ impl MemoryNode {
             faults.renew_elsewhere(&mut store.locks, now);
         }
         store.forget_expired(now);
-        let Store { locks, clock, .. } = &mut *store;
+        let Store { locks, clock, observers, .. } = &mut *store;
         if let Action::List { .. } = request.action {
             let held = locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
             let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
@@ -183,7 +194,14 @@ impl MemoryNode {
         if let Action::Ping { .. } = request.action {
             return Reply::Done;
         }
+        if let Action::WatchLeader = request.action {
+            let observers = observers.entry(Arc::clone(&request.name)).or_default();
+            observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
+            observers.push(inbox.clone());
+            return Reply::Done;
+        }
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
+        let before = lock.leader();
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
             lock.holder = None;
         }
@@ -229,7 +247,12 @@ impl MemoryNode {
                 lock.renew(request, now, true)
             }
             Action::Release => lock.release(request, now, clock),
-            Action::Inspect | Action::List { .. } | Action::Ping { .. } => Reply::Found(lock.found(now)),
+            Action::Announce => lock.announce(request),
+            Action::Inspect
+            | Action::Leader
+            | Action::List { .. }
+            | Action::Ping { .. }
+            | Action::WatchLeader => Reply::Found(lock.found(now)),
             Action::TakeAway => match lock.holder.take_if(|holder| holder.name() == request.token) {
                 Some(holder) => {
                     holder.tell_taken_away(&request.name);
@@ -246,10 +269,22 @@ impl MemoryNode {
                 Reply::Found(found)
             }
         };
+        if lock.leader() != before {
+            tell_observers(&request.name, observers.remove(&request.name));
+        }
         if lock.holder.is_none() && lock.queue.is_empty() {
             locks.remove(&request.name);
         }
         reply
+    }
+}
+
+/// Another one leads, or nobody.
+fn tell_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
+    for observer in observers.into_iter().flatten() {
+        let changed = Arc::from([name, LEADER].concat());
+        // Its manager may have gone.
+        let _ = observer.send(ConnectionEvent::Changed(Some(vec![changed])));
     }
 }
 
@@ -454,7 +489,30 @@ impl Lock {
             value: holder.name(),
             waiters: u32::try_from(self.queue.len()).unwrap_or(u32::MAX),
             queue: self.queue.iter().take(100).map(|waiter| token::owner_of(waiter.token.value())).collect(),
+            record: self.announced().cloned().map(Box::new),
         })
+    }
+
+    /// What its holder has announced.
+    fn announced(&self) -> Option<&Record> {
+        self.record.as_ref().filter(|(token, _)| self.is(token)).map(|(_, record)| record)
+    }
+
+    fn leader(&self) -> Option<(Token, Option<u64>)> {
+        let holder = self.holder.as_ref()?;
+        Some((holder.token.clone(), self.announced().map(|record| record.term)))
+    }
+
+    fn announce(&mut self, request: &Request) -> Reply {
+        if !self.is(&request.token) {
+            return Reply::NotHeld;
+        }
+        self.record = request.announcement.as_ref().map(|announcement| {
+            let since = wall_clock().saturating_sub(announcement.led_for);
+            let (term, text) = (announcement.term, announcement.text.to_string());
+            (request.token.clone(), Record { term, since, text })
+        });
+        Reply::Done
     }
 
     fn is(&self, token: &Token) -> bool {

@@ -87,9 +87,12 @@ fn name_of(action: Action) -> &'static str {
         Action::Reserve { .. } => "reserve",
         Action::Draw => "draw",
         Action::Redeem => "redeem",
+        Action::Announce => "announce",
         Action::Watch | Action::WatchHolder => "watch",
         Action::Vote { .. } | Action::RaiseFence { .. } => "vote",
         Action::Inspect
+        | Action::Leader
+        | Action::WatchLeader
         | Action::ForceRelease
         | Action::TakeAway
         | Action::List { .. }

@@ -14,6 +14,7 @@
 //! - `queue`, `waiting`, `held`, `releasing`, `successors`: the parts, which know nothing of each
 //!   other's lock
 
+mod announcing;
 mod asking;
 mod coverage;
 mod hand_over;
@@ -34,6 +35,7 @@ use tokio::sync::oneshot;
 use super::context::Context;
 use crate::engine::protocol::Id;
 use crate::ground::host::HashMap;
+use announcing::Announced;
 use held::Held;
 use queue::Queue;
 use releasing::{ReleaseStep, Releasing};
@@ -60,6 +62,8 @@ struct Aside {
     words: Vec<Id>,
     /// The callers that wait for a fencing token, which is being drawn for this holder.
     draws: Vec<(Id, oneshot::Sender<()>)>,
+    /// What the leader announces whose lock this is.
+    announced: Option<Announced>,
 }
 
 /// An attempt that is neither the holder nor in the queue.
@@ -85,6 +89,14 @@ impl Lock {
             && self.queue.is_empty()
             && self.apart.is_none()
             && self.aside.as_ref().is_none_or(|aside| aside.others.is_empty())
+    }
+
+    fn has_announced(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.announced.is_some())
+    }
+
+    fn announced(&mut self) -> &mut Option<Announced> {
+        &mut self.aside().announced
     }
 
     fn aside(&mut self) -> &mut Aside {

@@ -29,6 +29,10 @@ impl Lock {
     ) {
         let holder = self.current_holder(id, request);
         self.meet_reply(holder, request.action, &reply);
+        if request.action == Action::Announce {
+            self.on_announce_reply(cx, id, request, &reply);
+            return;
+        }
         if request.action == Action::Draw {
             self.on_fence_reply(cx, id, request, &reply);
             return;
@@ -235,6 +239,7 @@ impl Lock {
                     self.set_told(cx, id, before);
                 }
                 if is_held {
+                    self.announce_if_due(cx, id);
                     self.schedule(cx, id);
                 } else {
                     self.lose(cx, id, LostReason::Expired, true);

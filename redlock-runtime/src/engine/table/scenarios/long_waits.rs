@@ -47,7 +47,13 @@ impl Scenario {
 
 fn found() -> Reply {
     let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
-    Reply::Found(Some(Inspection { holder, value: Token::empty(), waiters: 1, queue: vec![None] }))
+    Reply::Found(Some(Inspection {
+        holder,
+        value: Token::empty(),
+        waiters: 1,
+        queue: vec![None],
+        record: None,
+    }))
 }
 
 #[test]

@@ -161,7 +161,8 @@ impl Quorum {
             Action::Renew { shortens, .. } => Action::Repair { shortens },
             // Then it takes away what it has seen: a request that arrives late must not hit a later
             // holder.
-            Action::ForceRelease => Action::Inspect,
+            // The nodes keep no record of a leader.
+            Action::ForceRelease | Action::Leader => Action::Inspect,
             action => action,
         };
         if let Action::Vote { .. } | Action::Repair { .. } | Action::ExpireLater = action {
@@ -203,7 +204,9 @@ impl Quorum {
             self.changes.forget(&request.name);
         }
         let limit = match call.request.action {
-            Action::Inspect | Action::List { .. } | Action::Ping { .. } => self.settings.io_timeout,
+            Action::Inspect | Action::Leader | Action::List { .. } | Action::Ping { .. } => {
+                self.settings.io_timeout
+            }
             // For each of two rounds.
             Action::ForceRelease => self.settings.io_timeout / 2,
             _ => self.time_limit(request.ttl),

@@ -150,11 +150,14 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last seven to a quorum, or it asks the nodes otherwise.
+            // The table sends none of these last ten to a quorum, or it asks the nodes otherwise.
             | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Redeem
-            | Action::Draw => tally.renew(),
+            | Action::Draw
+            | Action::Announce
+            | Action::Leader
+            | Action::WatchLeader => tally.renew(),
         }
     }
 

@@ -267,6 +267,7 @@ fn found(value: Option<&[u8]>) -> Reply {
         value: Token::naming(value),
         waiters: 0,
         queue: Vec::new(),
+        record: None,
     }))
 }
 

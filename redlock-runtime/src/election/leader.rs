@@ -1,0 +1,348 @@
+//! Who leads, as everybody sees it: [`Leader`], and its changes.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+
+use super::Election;
+use super::term::first;
+use crate::block_on::block_on;
+use crate::engine::command::{AdminOp, Command};
+use crate::engine::multi_key::MultiKey;
+use crate::engine::protocol::{Inspection, Record};
+use crate::ground::error::{Holder, LockError};
+use crate::ground::key;
+use crate::ground::token::Token;
+use crate::manager::LockManager;
+
+/// An observer looks again after this time while nobody leads, or one whose changes the server does
+/// not tell; and after an error.
+const UNTOLD: Duration = Duration::from_secs(1);
+
+/// The reason of an error where the server cannot tell.
+const TELLS_NOTHING: &str = "this server tells no client of changed keys (CLIENT TRACKING with RESP3), so there is nothing to observe: \
+                             ask `leader()` from time to time";
+
+/// The same over a quorum.
+pub(super) const NO_RECORD: &str =
+    "a quorum keeps no record of its leader: leave out `announce`, and ask `leader()` instead of observing";
+
+/// Who leads under a key, as the server reports it.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlocked::{Leader, LockError, LockManager};
+///
+/// let locks = LockManager::connect("memory://leader-example").await?;
+/// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
+/// let seen = election.lead(async |term| {
+///     let leader: Option<Leader> = election.leader().await?;
+///     assert!(leader.as_ref().is_some_and(|leader| leader.term() == Some(term.number())));
+///     Ok::<_, LockError>(leader)
+/// });
+/// let seen = seen.await?;
+/// assert_eq!(seen.as_ref().and_then(Leader::announced), Some("10.0.0.5:8080"));
+/// assert_eq!(election.leader().await?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leader {
+    holder: Holder,
+    /// [Names](Token::naming) the value of the lock. It is shown to nobody.
+    value: Token,
+    record: Option<Record>,
+}
+
+impl Leader {
+    fn new(found: Inspection) -> Self {
+        Self { holder: found.holder, value: found.value, record: found.record.map(|record| *record) }
+    }
+
+    /// `<host>:<pid>` of the leader, control characters escaped; `None` for a client of another
+    /// kind, such as a leader by hand.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.holder.name()
+    }
+
+    /// The number of its term, as its [`Term::number`](crate::Term::number). `None` in the moment
+    /// before it has announced itself, over a quorum, and for a holder of the lock that no election
+    /// has made one.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        self.record.as_ref().map(|record| record.term)
+    }
+
+    /// Since when it leads, to the millisecond, by the clock of the server; `None` where
+    /// [`term`](Self::term) is.
+    #[must_use]
+    pub fn since(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(self.record.as_ref()?.since)
+    }
+
+    /// What it has [announced](Election::announce); `None` when that is nothing.
+    #[must_use]
+    pub fn announced(&self) -> Option<&str> {
+        self.record.as_ref().map(|record| record.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// How long until nobody leads, unless the leader renews its lock; `None` for a client of
+    /// another kind whose key does not expire.
+    #[must_use]
+    pub fn free_in(&self) -> Option<Duration> {
+        self.holder.expires_in()
+    }
+
+    /// True when both show the same term. Times left do not count.
+    #[must_use]
+    pub fn is_same_term(&self, other: &Self) -> bool {
+        self.value == other.value && self.record == other.record
+    }
+}
+
+impl Election {
+    /// What others see of the leader while it is this process, up to 512 bytes without control
+    /// characters: an address to send work to, a version. Nothing by default.
+    ///
+    /// It is written beside the lock at the start of a term, together with the term and since when
+    /// it lasts, and counts only while this leader has the lock. Not over a quorum: there
+    /// [`lead`](Self::lead) fails with [`LockError::Misconfigured`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://announce-example")?;
+    /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
+    /// # let _ = election;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn announce(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Who leads now; `None` when nobody does. One command.
+    ///
+    /// Over a quorum it has no term, no time and no announcement.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] when the server cannot be reached or does not answer in time,
+    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`];
+    /// [`LockError::ManagerClosed`] after [`shutdown`](crate::LockManager::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://who-leads-example").await?;
+    /// assert_eq!(locks.election("billing-loop").leader().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
+        ask(&self.locks, &self.key, false).await
+    }
+
+    /// [`leader`](Self::leader) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`leader`](Self::leader).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://who-leads-blocking-example")?;
+    /// assert_eq!(locks.election("billing-loop").leader_blocking()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leader_blocking(&self) -> Result<Option<Leader>, LockError> {
+        block_on(self.locks.engine(), self.leader())
+    }
+
+    /// The changes of the leader, from now on. Its first is who leads now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlocked::{Leader, LockError, LockManager};
+    ///
+    /// let locks = LockManager::connect("memory://observe-example").await?;
+    /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
+    /// let mut changes = election.observe();
+    /// assert_eq!(changes.next().await?, None);
+    /// election
+    ///     .lead(async |_term| {
+    ///         let leader = changes.next().await?;
+    ///         assert_eq!(leader.as_ref().and_then(Leader::announced), Some("10.0.0.5:8080"));
+    ///         Ok::<_, LockError>(())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(changes.next().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observe(&self) -> Observer {
+        let (locks, told) = (self.locks.clone(), Arc::new(Notify::new()));
+        let (name, observer) = (locks.name(&self.key), Arc::downgrade(&told));
+        locks.engine().send(Command::Observe { name, observer });
+        Observer { locks, key: self.key.clone(), told, has_looked: false, last: None, pause: None }
+    }
+
+    /// What a leader writes beside its lock, if that can be done.
+    pub(super) fn announcement(&self) -> Result<Arc<str>, LockError> {
+        let key = || Arc::from(self.key.as_str());
+        if self.text.len() > 512 || self.text.chars().any(char::is_control) {
+            let reason = "an announcement has at most 512 bytes and no control characters".into();
+            return Err(LockError::InvalidRequest { key: key(), reason });
+        }
+        if !self.text.is_empty() && is_quorum(&self.locks) {
+            return Err(LockError::Misconfigured { key: Some(key()), reason: NO_RECORD.into() });
+        }
+        Ok(Arc::clone(&self.text))
+    }
+}
+
+fn is_quorum(locks: &LockManager) -> bool {
+    matches!(locks.engine().multi_key(), MultiKey::Never)
+}
+
+async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Leader>, LockError> {
+    key::validate(locks.prefix(), key)?;
+    let (caller, outcome) = tokio::sync::oneshot::channel();
+    let op = AdminOp::Leader { name: locks.name(key), watches, caller };
+    Ok(locks.send_admin(Some(key), op, outcome).await?.map(Leader::new))
+}
+
+/// The changes of a leader, from [`Election::observe`].
+///
+/// The server tells of each new leader, and of one that steps down. A leader that is killed is
+/// found gone when its lease is over. An observer costs two commands for each change, and one in
+/// the time of a ttl; while nobody leads, or a client of another kind does, one each second.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::{LockManager, Observer};
+///
+/// let locks = LockManager::connect("memory://observer-example").await?;
+/// let mut changes: Observer = locks.election("billing-loop").observe();
+/// assert_eq!(changes.next().await?, None, "nobody leads");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an observer does nothing unless its changes are awaited"]
+pub struct Observer {
+    locks: LockManager,
+    key: String,
+    told: Arc<Notify>,
+    /// Whether anything was returned, and the last one that was.
+    has_looked: bool,
+    last: Option<Leader>,
+    /// How long it waits to be told before it looks again.
+    pause: Option<Duration>,
+}
+
+impl Observer {
+    /// Completes when another one leads, or nobody; the first call with who leads now. Changes that
+    /// follow each other at once may be seen as one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Election::leader`], and [`LockError::Misconfigured`] where the server cannot tell: over
+    /// a quorum, and without `CLIENT TRACKING`, as [`Capabilities`](crate::Capabilities) say. After
+    /// an error the next call looks again when there is a connection again, or after a second.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no change: the next call returns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://observer-next-example").await?;
+    /// let mut changes = locks.election("billing-loop").observe();
+    /// assert_eq!(changes.next().await?, None);
+    /// let held = locks.lock("billing-loop").acquire().await?;
+    /// let holder = changes.next().await?;
+    /// assert!(holder.is_some_and(|holder| holder.term().is_none()), "a lock, and no leader");
+    /// # drop(held);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next(&mut self) -> Result<Option<Leader>, LockError> {
+        loop {
+            if let Some(pause) = self.pause {
+                self.wait(pause).await;
+                // Until the look has succeeded: this future may be dropped before that.
+                self.pause = None;
+            }
+            let seen = match self.look().await {
+                Ok(seen) => seen,
+                Err(error) => {
+                    self.pause = Some(UNTOLD);
+                    return Err(error);
+                }
+            };
+            let told = seen.as_ref().filter(|leader| leader.record.is_some()).and_then(Leader::free_in);
+            self.pause = Some(told.map_or(UNTOLD, |left| left + Duration::from_millis(1)));
+            let is_same = match (&self.last, &seen) {
+                (Some(last), Some(seen)) => last.is_same_term(seen),
+                (None, None) => self.has_looked,
+                _ => false,
+            };
+            if !is_same {
+                (self.has_looked, self.last) = (true, seen.clone());
+                return Ok(seen);
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Option<Leader>, LockError> {
+        let cannot = |reason: &str| {
+            Err(LockError::Misconfigured { key: Some(self.key.as_str().into()), reason: reason.into() })
+        };
+        if is_quorum(&self.locks) {
+            return cannot(NO_RECORD);
+        }
+        // In memory, the node tells of itself.
+        let is_in_memory = self.locks.engine().tested().is_some();
+        if !is_in_memory && !self.locks.capabilities().await?.tracks_changes() {
+            return cannot(TELLS_NOTHING);
+        }
+        ask(&self.locks, &self.key, true).await
+    }
+
+    async fn wait(&self, limit: Duration) {
+        first(pin!(self.told.notified()), pin!(self.locks.engine().sleep(limit))).await;
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").field("key", &self.key).finish_non_exhaustive()
+    }
+}

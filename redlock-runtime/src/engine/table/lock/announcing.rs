@@ -1,0 +1,87 @@
+//! What a leader announces: who it is, its term, and since when it leads.
+//!
+//! The record is beside the lock on the server, and counts only while its token holds that lock. So
+//! it need not be right at all times, and nothing waits for it: it is written at the start of a
+//! term, again after each renewal that finds it unwritten, and each hour before it ends by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Lock;
+use crate::engine::protocol::{Action, Announcement, Id, Reply, Request};
+use crate::engine::table::context::Context;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
+
+/// A record is written anew after this time.
+const AGAIN: Duration = Duration::from_secs(60 * 60);
+
+/// What the holder of a lock announces.
+pub(super) struct Announced {
+    of: Id,
+    text: Arc<str>,
+    since: Moment,
+    /// The server has it under this token since then.
+    written: Option<(Token, Moment)>,
+}
+
+impl Lock {
+    /// The holder leads, and announces this; `None`: it steps down.
+    pub(crate) fn announce(&mut self, cx: &mut Context, id: Id, text: Option<Arc<str>>) {
+        let Some(held) = self.held_mut(id) else { return };
+        let withdraws = held.request(Action::Announce);
+        let Some(text) = text else {
+            let was_announced = self.announced().take().is_some_and(|announced| announced.of == id);
+            if was_announced && cx.connected && !cx.abilities.votes {
+                cx.outbox.push((id, withdraws));
+            }
+            return;
+        };
+        *self.announced() = Some(Announced { of: id, text, since: cx.now, written: None });
+        self.announce_if_due(cx, id);
+    }
+
+    /// Writes the record of the holder, unless the server has it.
+    pub(super) fn announce_if_due(&mut self, cx: &mut Context, id: Id) {
+        if !self.has_announced() || !cx.connected || cx.abilities.votes {
+            return;
+        }
+        let Some(held) = self.held_mut(id) else { return };
+        let (request, term) = (held.request(Action::Announce), held.lease().fence());
+        let Some(announced) = self.announced().as_ref().filter(|announced| announced.of == id) else {
+            return;
+        };
+        let is_written = announced
+            .written
+            .as_ref()
+            .is_some_and(|(token, since)| *token == request.token && cx.now.since(*since) < AGAIN);
+        if !is_written {
+            let (text, led_for) = (Arc::clone(&announced.text), cx.now.since(announced.since));
+            let announcement = Some(Arc::new(Announcement { term, led_for, text }));
+            cx.outbox.push((id, Request { announcement, ..request }));
+        }
+    }
+
+    pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
+        match reply {
+            Reply::Done if request.announcement.is_some() && self.has_announced() => {
+                let written = Some((request.token.clone(), cx.now));
+                if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
+                    announced.written = written;
+                }
+            }
+            Reply::Refused(refusal) if refusal.is_asked_again() => cx.outbox.push((id, request.clone())),
+            // The next renewal finds the loss of the lock, or tries again.
+            _ => {}
+        }
+    }
+
+    /// The next connection may lead to a server without it.
+    pub(crate) fn announce_anew(&mut self) {
+        if self.has_announced()
+            && let Some(announced) = self.announced()
+        {
+            announced.written = None;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Who leads, as others see it: what a leader announces, and who hears of its changes.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use kit::{Proxy, RedisServer, SECOND, connect, eventually, runtime, unique};
+use redlocked::{Election, LeadError, Leader, LockError, LockManager, Term};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{endless, stand_by};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A candidate in a task, and its terms.
+fn candidate(election: &Election) -> (tokio::task::JoinHandle<()>, UnboundedReceiver<Term>) {
+    let (told, terms) = unbounded_channel();
+    let lead = election.lead(async move |term: Term| {
+        let _ = told.send(term.clone());
+        endless(term).await
+    });
+    (tokio::spawn(async move { drop(lead.await) }), terms)
+}
+
+/// The leader of this term, as soon as it has announced itself.
+async fn announced(election: &Election, term: &Term) -> Leader {
+    let start = Instant::now();
+    loop {
+        if let Some(leader) = election.leader().await.unwrap().filter(|leader| leader.term().is_some()) {
+            assert_eq!(leader.term(), Some(term.number()));
+            return leader;
+        }
+        assert!(start.elapsed() < 20 * SECOND, "it announces itself");
+    }
+}
+
+#[test]
+fn the_leader_its_term_and_its_time_are_one_command() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    runtime().block_on(async {
+        let watcher = others.election("k");
+        assert_eq!(watcher.leader().await.unwrap(), None);
+        let before = SystemTime::now() - SECOND / 100;
+        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("10.0.0.5:8080|grün"));
+        let term = terms.recv().await.unwrap();
+        let leader = announced(&watcher, &term).await;
+        assert_eq!(leader.announced(), Some("10.0.0.5:8080|grün"));
+        let process = format!(":{}", std::process::id());
+        assert!(leader.owner().is_some_and(|owner| owner.ends_with(&process)), "{leader:?}");
+        assert!(leader.since().is_some_and(|since| since >= before && since <= SystemTime::now() + SECOND));
+        assert!(leader.free_in().is_some_and(|left| left > SECOND && left <= MINUTE), "{leader:?}");
+        let token: String = server.run("GET lock:k");
+        let secret = &token[..22];
+        let shown = format!("{leader:?} {term:?} {watcher:?}");
+        assert!(!shown.contains(secret), "no token is shown: {shown}");
+
+        let _: String = server.run("CONFIG RESETSTAT");
+        for _ in 0..10 {
+            assert!(watcher.leader().await.unwrap().is_some_and(|again| again.is_same_term(&leader)));
+        }
+        assert_eq!(server.client_commands(), 10);
+        task.abort();
+    });
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn an_observer_is_told_and_does_not_ask() {
+    let server = RedisServer::start();
+    let [first, second, others] = [(); 3].map(|()| connect(&server));
+    runtime().block_on(async {
+        let mut changes = others.election("k").observe();
+        assert_eq!(changes.next().await.unwrap(), None);
+        let (task, mut terms) = candidate(&first.election("k").ttl(MINUTE).announce("first"));
+        let term = terms.recv().await.unwrap();
+        // It may be seen in the moment before its announcement.
+        let mut change = async || loop {
+            let leader = changes.next().await.unwrap();
+            if leader.as_ref().is_none_or(|leader| leader.term().is_some()) {
+                return (leader, Instant::now());
+            }
+        };
+        let (seen, _) = change().await;
+        assert!(seen.is_some_and(|leader| leader.term() == Some(term.number())));
+        tokio::time::sleep(SECOND / 5).await;
+        let _: String = server.run("CONFIG RESETSTAT");
+        let idle = tokio::time::timeout(2 * SECOND, change()).await;
+        assert!(idle.is_err(), "nothing changes: {idle:?}");
+        // It may be told late of what it has read already.
+        assert!(server.client_commands() <= 1, "and nothing is asked: {}", server.client_commands());
+        let (next_task, mut next_terms) = candidate(&second.election("k").ttl(MINUTE).announce("second"));
+        stand_by(&server, 1).await;
+        let resigned = Instant::now();
+        term.resign();
+        let next = next_terms.recv().await.unwrap();
+        let (mut seen, mut at) = change().await;
+        if seen.is_none() {
+            (seen, at) = change().await;
+        }
+        let seen = seen.unwrap();
+        assert_eq!((seen.term(), seen.announced()), (Some(next.number()), Some("second")));
+        assert!(at - resigned < 5 * SECOND, "long before the ttl: {:?}", at - resigned);
+        // Nobody follows.
+        task.abort();
+        stand_by(&server, 0).await;
+        next_task.abort();
+        let (seen, _) = change().await;
+        assert_eq!(seen, None);
+    });
+}
+
+#[test]
+fn an_observer_finds_a_leader_gone_that_vanished() {
+    let server = RedisServer::start();
+    let (proxy, others) = (Proxy::to(server.port()), connect(&server));
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    runtime().block_on(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND));
+        let term = terms.recv().await.unwrap();
+        let watcher = others.election("k");
+        announced(&watcher, &term).await;
+        let mut changes = watcher.observe();
+        assert!(changes.next().await.unwrap().is_some());
+        proxy.refuse(true);
+        proxy.cut();
+        assert_eq!(changes.next().await.unwrap(), None);
+        task.abort();
+    });
+}
+
+#[test]
+fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
+    let server = RedisServer::start();
+    let (proxy, others) = (Proxy::to(server.port()), connect(&server));
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    runtime().block_on(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("here"));
+        let term = terms.recv().await.unwrap();
+        let watcher = others.election("k");
+        let before = announced(&watcher, &term).await;
+        assert_eq!(server.run::<u32>("DEL lock:k%queue%leader"), 1);
+        let without = watcher.leader().await.unwrap().unwrap();
+        assert!(without.term().is_none() && without.owner() == before.owner());
+        proxy.cut();
+        let again = announced(&watcher, &term).await;
+        let apart = again.since().unwrap().duration_since(before.since().unwrap());
+        let apart = apart.unwrap_or_else(|error| error.duration());
+        assert!(apart < SECOND / 5 && again.announced() == Some("here"), "since when it leads: {apart:?}");
+        task.abort();
+    });
+}
+
+/// A record is that of the holder, or none.
+#[test]
+fn the_record_of_an_earlier_leader_says_nothing_about_the_holder() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    runtime().block_on(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("old"));
+        let term = terms.recv().await.unwrap();
+        let watcher = others.election("k");
+        announced(&watcher, &term).await;
+        let _: String = server.run("COPY lock:k%queue%leader kept");
+        task.abort();
+        while watcher.leader().await.unwrap().is_some() {}
+        let held = locks.lock("k").acquire().await.unwrap();
+        let _: u32 = server.run("RENAMENX kept lock:k%queue%leader");
+        let holder = watcher.leader().await.unwrap().unwrap();
+        assert!(holder.term().is_none() && holder.announced().is_none() && holder.owner().is_some());
+        held.release().await.unwrap();
+        let _: String = server.run("SET lock:k by-hand PX 60000");
+        let by_hand = watcher.leader().await.unwrap().unwrap();
+        assert!(by_hand.term().is_none() && by_hand.owner().is_none() && by_hand.free_in().is_some());
+    });
+}
+
+#[test]
+fn an_announcement_that_cannot_be_written_is_refused_before_anything_is_sent() {
+    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("announce"))).unwrap();
+    for text in ["x".repeat(513), "two\nlines".to_owned()] {
+        let outcome = locks.election("k").announce(text).lead_blocking(|_| Ok::<_, LockError>(()));
+        assert!(matches!(&outcome, Err(LeadError::Lock(LockError::InvalidRequest { .. }))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_server_that_tells_of_no_changes_says_so() {
+    let server = RedisServer::start();
+    let rules = server.known_rules("on >secret ~lock:* &lock:* +@all -client|tracking");
+    let _: String = server.run(&format!("ACL SETUSER blind {rules}"));
+    let url = format!("redis://blind:secret@127.0.0.1:{}/", server.port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    if locks.capabilities_blocking().unwrap().tracks_changes() {
+        return; // Redis 6 has no rule for a subcommand.
+    }
+    runtime().block_on(async {
+        let election = locks.election("k");
+        let error = election.observe().next().await.unwrap_err();
+        assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
+        assert!(error.to_string().contains("`leader()`"), "{error}");
+        assert_eq!(election.leader().await.unwrap(), None);
+    });
+}

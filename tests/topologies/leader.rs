@@ -1,0 +1,113 @@
+//! Elections over a Cluster, a quorum, and a primary that moves.
+
+use std::time::Instant;
+
+use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, runtime, unique};
+use redlocked::{Election, LeadError, LockError, LockManager, Term};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// A candidate in a task, and its terms.
+fn candidate(election: &Election) -> (tokio::task::JoinHandle<()>, UnboundedReceiver<Term>) {
+    let (told, terms) = unbounded_channel();
+    let lead = election.lead(async move |term: Term| {
+        let _ = told.send(term);
+        std::future::pending::<Result<(), LockError>>().await
+    });
+    (tokio::spawn(async move { drop(lead.await) }), terms)
+}
+
+/// Waits until the server has the record of this term.
+async fn announced(election: &Election, term: &Term) -> Option<String> {
+    let start = Instant::now();
+    loop {
+        let leader = election.leader().await.unwrap();
+        if let Some(leader) = leader.filter(|leader| leader.term() == Some(term.number())) {
+            return leader.announced().map(str::to_owned);
+        }
+        assert!(start.elapsed() < LIMIT, "it announces itself");
+    }
+}
+
+#[test]
+fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("leader:");
+    let connect = || LockManager::builder(cluster.url()).prefix(&prefix).connect_blocking().unwrap();
+    let (locks, others) = (connect(), connect());
+    runtime().block_on(async {
+        for key in ["k", "{tag}k", "a{b}:c"] {
+            let watcher = others.election(key);
+            let mut changes = watcher.observe();
+            assert_eq!(changes.next().await.unwrap(), None);
+            let election = locks.election(key).ttl(60 * SECOND).announce("10.0.0.5:8080");
+            let (task, mut terms) = candidate(&election);
+            let term = terms.recv().await.unwrap();
+            assert_eq!(announced(&watcher, &term).await.as_deref(), Some("10.0.0.5:8080"));
+            let start = Instant::now();
+            while changes.next().await.unwrap().is_none_or(|leader| leader.term() != Some(term.number())) {}
+            task.abort();
+            while changes.next().await.unwrap().is_some() {}
+            assert!(start.elapsed() < 10 * SECOND, "it is told: {:?}", start.elapsed());
+        }
+    });
+    let left = cluster.keys_of(&prefix);
+    assert!(left.iter().all(|key| key.ends_with("%clock")), "{left:?}");
+}
+
+#[test]
+fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
+    let quorum = Quorum::durable(3);
+    let (locks, others) = (quorum.manager(), quorum.manager());
+    runtime().block_on(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(5 * SECOND));
+        let first = terms.recv().await.unwrap();
+        let watcher = others.election("k").ttl(5 * SECOND);
+        let leader = watcher.leader().await.unwrap().unwrap();
+        assert!(leader.owner().is_some() && leader.term().is_none() && leader.free_in().is_some());
+        let no_record = |error: &LockError| {
+            matches!(error, LockError::Misconfigured { .. }) && error.to_string().contains("quorum")
+        };
+        assert!(no_record(&watcher.observe().next().await.unwrap_err()));
+        let outcome = watcher.clone().announce("here").lead(async |_| Ok::<_, LockError>(())).await;
+        assert!(matches!(&outcome, Err(LeadError::Lock(error)) if no_record(error)), "{outcome:?}");
+        first.resign();
+        let number = watcher.lead(async |term| Ok::<_, LockError>(term.number())).await.unwrap();
+        assert!(number > first.number());
+        task.abort();
+    });
+}
+
+#[test]
+fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
+    let group = SentinelGroup::start();
+    let connect = || LockManager::connect_blocking(&group.url()).unwrap();
+    let (locks, others) = (connect(), connect());
+    runtime().block_on(async {
+        let election = locks.election("k").ttl(2 * SECOND).announce("here");
+        let (task, mut terms) = candidate(&election);
+        let mut term = terms.recv().await.unwrap();
+        let watcher = others.election("k");
+        announced(&watcher, &term).await;
+        let before = group.primary().port();
+        let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+        group.wait_for_another_primary_than(before);
+        let start = Instant::now();
+        loop {
+            if let Ok(next) = terms.try_recv() {
+                assert!(next.number() > term.number() && !term.is_leading());
+                term = next;
+            }
+            // It is announced where the primary is now.
+            let there = watcher.leader().await.ok().flatten();
+            if group.primary().port() != before
+                && there.is_some_and(|leader| leader.term() == Some(term.number()))
+                && term.is_leading()
+            {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "somebody leads there");
+            tokio::time::sleep(SECOND / 100).await;
+        }
+        task.abort();
+    });
+}
