@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::{LIMIT, free_port, skipped, unique};
 
-/// PostgreSQL refuses to run as root: this is `nobody`, everywhere.
+/// `nobody`, everywhere.
 const NOBODY: &str = "65534";
 
 /// A server that is killed when this is dropped.
@@ -25,15 +25,15 @@ impl DatabaseServer {
         static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("postgres"));
         let programs = PROGRAMS.as_ref()?;
         let directory = directory();
-        let user = user_of(&directory);
+        let no_root = without_root(&directory);
         let data = directory.join("data");
-        let mut initdb = programs.command("initdb", user);
+        let mut initdb = programs.command("initdb", &no_root);
         initdb.args(["--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8"]);
         succeeds(initdb.args(["--locale=C", "-D"]).arg(&data));
         Some(Self::start(&directory, "postgres://postgres@127.0.0.1:{port}/postgres", &|port| {
-            let mut server = programs.command("postgres", user);
+            let mut server = programs.command("postgres", &no_root);
             server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
-            for setting in ["unix_socket_directories=", "fsync=off", "max_connections=200"] {
+            for setting in ["unix_socket_directories=", "fsync=off", "jit=off", "max_connections=200"] {
                 server.args(["-c", setting]);
             }
             server
@@ -50,7 +50,7 @@ impl DatabaseServer {
         // The directory of a database.
         fs::create_dir_all(data.join("test")).unwrap();
         Some(Self::start(&directory, "mysql://root@127.0.0.1:{port}/test", &|port| {
-            let mut server = programs.command("mariadbd", None);
+            let mut server = programs.command("mariadbd", &[]);
             server.args(["--no-defaults", "--user=root", "--skip-grant-tables", "--skip-log-bin"]);
             server.args(["--bind-address=127.0.0.1", "--innodb-flush-log-at-trx-commit=0"]);
             server.args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"]);
@@ -149,16 +149,14 @@ impl Programs {
         Some(self.directory.parent()?.join(folder))
     }
 
-    /// As that user, who may read what root may: the programs may lie in root's home.
-    fn command(&self, program: &str, user: Option<&str>) -> Command {
+    /// Started by the words before it.
+    fn command(&self, program: &str, before: &[&str]) -> Command {
         let program = self.directory.join(program);
-        let mut command = match user {
-            None => Command::new(program),
-            Some(user) => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
-                command.args(["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]);
-                command.arg(program);
+        let mut command = match before {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
                 command
             }
         };
@@ -182,14 +180,20 @@ fn directory() -> PathBuf {
     directory
 }
 
-/// Whom a program runs as that refuses root, and who owns its directory.
-fn user_of(directory: &Path) -> Option<&'static str> {
+/// The words that start a program which refuses to run as root.
+fn without_root(directory: &Path) -> Vec<&'static str> {
     let id = Command::new("id").arg("-u").output().unwrap();
     if id.stdout != b"0\n" {
-        return None;
+        return Vec::new();
+    }
+    // It has another name there, and may read what it might: the programs may lie in root's home.
+    let namespace = vec!["unshare", "--user", "--map-user", NOBODY, "--map-group", NOBODY];
+    let tried = Command::new(namespace[0]).args(&namespace[1..]).arg("true").stderr(Stdio::null()).status();
+    if tried.is_ok_and(|status| status.success()) {
+        return namespace;
     }
     succeeds(Command::new("chown").arg(format!("{NOBODY}:{NOBODY}")).arg(directory));
-    Some(NOBODY)
+    vec!["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
 }
 
 fn succeeds(command: &mut Command) {
