@@ -1,9 +1,9 @@
 //! Two workers and one account in Postgres: the one that has slept for longer than its lease writes
 //! too late, and its transaction is refused, because its fencing token is old.
 //!
-//! Needs a database that it may create tables in, `redlocked_fences` and `redlocked_account`:
-//! `DATABASE_URL=postgres://postgres@localhost/postgres`. On Redis when `REDIS_URL` is set, else on
-//! `memory://`, which is this process alone.
+//! In the database that `DATABASE_URL` names, such as `postgres://postgres@localhost/postgres`, where
+//! it makes the tables `redlocked_fences` and `redlocked_account`; else it starts a server of its own.
+//! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
@@ -34,8 +34,15 @@ async fn write(pool: &PgPool, id: i64, balance: i64) -> Result<Option<Fence>, Fa
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     kit::no_arguments();
-    let database = std::env::var("DATABASE_URL")
-        .map_err(|_| "DATABASE_URL is not set: for example postgres://postgres@localhost/postgres")?;
+    // It ends with this.
+    let mut server = None;
+    let database = match std::env::var("DATABASE_URL") {
+        Ok(url) => url,
+        Err(_) => {
+            let none = "there is no PostgreSQL: set DATABASE_URL";
+            server.insert(kit::DatabaseServer::postgres().ok_or(none)?).url().to_owned()
+        }
+    };
     let pool = PgPool::connect(&database).await?;
     create_table(&pool).await?;
     sqlx::query(ACCOUNT).execute(&pool).await?;
