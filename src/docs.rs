@@ -37,6 +37,7 @@ pages! {
     servers: "servers.md",
     #[cfg(any(not(doctest), feature = "testing"))]
     testing: "testing.md",
+    tickets: "tickets.md",
     topologies: "topologies.md",
     troubleshooting: "troubleshooting.md",
     tuning: "tuning.md",

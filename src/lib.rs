@@ -11,8 +11,8 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, Holder,
-    LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager,
+    Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, HandOver,
+    Holder, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager,
     LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, ReleaseOutcome, Term, TermEnd,
     Ticket, Waiter, current,
 };

@@ -25,6 +25,7 @@ use crate::reentrancy::{Hold, Scope};
 
 #[cfg(feature = "fenced-redis")]
 pub use fenced_redis::FencedRedis;
+pub use hand_over::HandOver;
 pub(crate) use release::PendingRelease;
 
 /// A held lock. It is renewed until it is released; dropping it releases it.

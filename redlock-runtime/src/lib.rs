@@ -48,7 +48,7 @@ pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};
 #[cfg(feature = "fenced-redis")]
 pub use guard::FencedRedis;
-pub use guard::LockGuard;
+pub use guard::{HandOver, LockGuard};
 pub use inspect::{LockInfo, Waiter};
 pub use manager::LockManager;
 pub use options::OnLost;

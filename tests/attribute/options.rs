@@ -35,6 +35,82 @@ mod guard {
     }
 }
 
+mod ticket {
+    use std::time::Duration;
+
+    use redlocked::{LostReason, Ticket};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[distributed_lock(key = "ticket:{id}", ticket = lock, on_lost = "error")]
+    async fn gives_away(id: &str) -> Outcome<Ticket> {
+        assert!(lock.is_held() && lock.fencing_token() > 0);
+        let ticket = lock.into_ticket(MINUTE).await?;
+        // The body goes on, and sends it.
+        tokio::task::yield_now().await;
+        held(&format!("ticket:{id}")).await?;
+        Ok(ticket)
+    }
+
+    #[tokio::test]
+    async fn a_body_that_gives_its_lock_away_runs_to_its_end() -> Outcome {
+        managers()?;
+        let ticket = gives_away("async").await?;
+        held("ticket:async").await?;
+        managers()?.1.redeem(ticket).await?.release().await?;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", ticket = lock)]
+    fn gives_away_blocking(id: &str) -> Outcome<Ticket> {
+        lock.into_ticket_blocking(MINUTE)
+    }
+
+    #[test]
+    fn sync_a_body_gives_its_lock_away() -> Outcome {
+        managers()?;
+        let ticket = gives_away_blocking("sync")?;
+        managers()?.1.redeem(ticket).acquire_blocking()?.release_blocking()?;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", ticket = lock)]
+    async fn keeps_it(id: &str) -> Outcome<bool> {
+        Ok(lock.is_held())
+    }
+
+    #[tokio::test]
+    async fn without_a_ticket_the_lock_ends_with_the_body() -> Outcome {
+        managers()?;
+        assert!(keeps_it("kept").await?);
+        managers()?.1.lock("ticket:kept").acquire().await?.release().await?;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", reentrant)]
+    async fn joins(id: &str) -> Outcome {
+        std::future::pending::<()>().await;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", ticket = lock)]
+    async fn gives_away_beside_a_nested_call(id: &str) -> Outcome<(Outcome, Ticket)> {
+        let (nested, ticket) = tokio::join!(joins(id), lock.into_ticket(MINUTE));
+        Ok((nested, ticket?))
+    }
+
+    #[tokio::test]
+    async fn a_nested_call_that_had_joined_it_is_stopped() -> Outcome {
+        managers()?;
+        let (nested, ticket) = gives_away_beside_a_nested_call("nested").await?;
+        assert!(matches!(nested, Err(LockError::Lost { reason: LostReason::HandedOver, .. })), "{nested:?}");
+        managers()?.1.redeem(ticket).await?.release().await?;
+        Ok(())
+    }
+}
+
 mod no_result {
     use super::*;
 

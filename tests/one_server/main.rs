@@ -19,6 +19,7 @@
 //! | `strangers` | what a server says that is no answer, why it closes, and servers that are none |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `stuck` | what a stopped process costs the others, and its waiters |
+//! | `tickets` | does a lock travel to another process once, whoever is killed, stopped or cut off on the way |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
@@ -72,4 +73,6 @@ mod starved;
 mod strangers;
 #[cfg(unix)]
 mod stuck;
+#[cfg(unix)]
+mod tickets;
 mod waiters;

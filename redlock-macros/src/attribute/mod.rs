@@ -37,6 +37,7 @@ pub(crate) struct LockArgs {
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrant: Option<bool>,
     pub(crate) guard: Option<Ident>,
+    pub(crate) ticket: Option<Ident>,
     pub(crate) manager: Option<Expr>,
     pub(crate) on_busy: Option<Expr>,
     pub(crate) on_error: Option<Expr>,
@@ -64,6 +65,11 @@ impl LockArgs {
 
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &Key> {
         self.key.iter().chain(self.keys.iter().flatten())
+    }
+
+    /// The name that the body sees its lock under.
+    pub(crate) fn binding(&self) -> Option<&Ident> {
+        self.ticket.as_ref().or(self.guard.as_ref())
     }
 
     /// The durations that are expressions.
@@ -208,7 +214,8 @@ impl Draft {
                     args.flag(name, value);
                 }
             }
-            "guard" => args.guard = errors.keep(value::binding(&value)),
+            "guard" => args.guard = errors.keep(value::binding(&value, "guard")),
+            "ticket" => args.ticket = errors.keep(value::binding(&value, "ticket")),
             "manager" => args.manager = errors.keep(value::manager(value, hint)),
             "on_error" => args.on_error = errors.keep(value::handler(value, hint)),
             _ => args.on_busy = Some(value),
@@ -307,7 +314,7 @@ mod tests {
     fn every_option() {
         let (args, errors) = parse(
             "key = \"a:{b}\", global, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
-             min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
+             min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, ticket = held, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
@@ -321,6 +328,7 @@ mod tests {
         assert_eq!(args.on_lost.and_then(|on_lost| on_lost.value), Some(super::value::WhenLost::Finish));
         assert_eq!(args.reentrant, Some(true));
         assert_eq!(args.guard.map(|guard| guard.to_string()).as_deref(), Some("lock"));
+        assert_eq!(args.ticket.map(|ticket| ticket.to_string()).as_deref(), Some("held"));
         for (value, expected) in [
             (args.manager, "self . locks ()"),
             (args.on_busy, "Ok (vec ! [1 , 2])"),

@@ -3,7 +3,7 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 15] = [
+pub(crate) const OPTIONS: [&str; 16] = [
     "key",
     "keys",
     "global",
@@ -15,6 +15,7 @@ pub(crate) const OPTIONS: [&str; 15] = [
     "on_lost",
     "reentrant",
     "guard",
+    "ticket",
     "manager",
     "on_busy",
     "on_error",
@@ -28,7 +29,7 @@ pub(crate) const FLAGS: [&str; 2] = ["global", "reentrant"];
 pub(super) const DURATIONS: [&str; 4] = ["ttl", "wait", "max_hold", "min_hold"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 13] = [
+const SYNONYMS: [(&str, &[&str]); 14] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("global", &["shared", "singleton", "oneforall"]),
@@ -88,6 +89,7 @@ const SYNONYMS: [(&str, &[&str]); 13] = [
     ("on_lost", &["onloss", "iflost", "lost"]),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
+    ("ticket", &["handover", "handoff", "detach", "giveaway", "transfer"]),
     (
         "manager",
         &[
@@ -171,6 +173,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "on_lost" => "on_lost = \"finish\"",
         "reentrant" => "reentrant = true",
         "guard" => "guard = lock",
+        "ticket" => "ticket = lock",
         "manager" => "manager = self.locks",
         "on_busy" => "on_busy = Ok(())",
         "on_error" => "on_error = |error| ...",

@@ -93,10 +93,11 @@ fn meant(text: &str) -> Option<&'static str> {
         .or_else(|| nearest(&text, ON_LOST.map(|(ours, ..)| ours)))
 }
 
-pub(crate) fn binding(value: &Expr) -> Result<Ident> {
+/// The name that `option` binds.
+pub(crate) fn binding(value: &Expr, option: &str) -> Result<Ident> {
     let ident = match value {
         Expr::Path(path) => path.path.get_ident(),
-        Expr::Group(group) => return binding(&group.expr),
+        Expr::Group(group) => return binding(&group.expr, option),
         _ => None,
     };
     ident
@@ -108,7 +109,10 @@ pub(crate) fn binding(value: &Expr) -> Result<Ident> {
                 .flatten()
                 .map(|lit| format!(", found {}", describe(lit)))
                 .unwrap_or_default();
-            Error::new_spanned(value, format!("expected a name for the guard, such as `guard = lock`{found}"))
+            Error::new_spanned(
+                value,
+                format!("expected a name for the {option}, such as `{option} = lock`{found}"),
+            )
         })
 }
 

@@ -1,7 +1,7 @@
 //! Options that contradict one another or the function, as far as literals prove it.
 
 use quote::ToTokens as _;
-use syn::{Expr, ReturnType, Signature, Type};
+use syn::{Expr, Ident, ReturnType, Signature, Type};
 
 use crate::attribute::LockArgs;
 use crate::attribute::length::Length;
@@ -21,11 +21,34 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
         let (min, max) = (min_lit.value(), max_lit.value());
         errors.at(min_lit, format!("`min_hold = \"{min}\"` is longer than `max_hold = \"{max}\"`: shorten it, or raise `max_hold`"));
     }
+    if let Some(ticket) = &args.ticket {
+        with_a_ticket(args, ticket, errors);
+    }
     if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
         errors.at(
             on_busy,
             "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
              remove `on_busy`",
+        );
+    }
+}
+
+/// A body gives one lock of its own away.
+fn with_a_ticket(args: &LockArgs, ticket: &Ident, errors: &mut Errors) {
+    if args.guard.is_some() {
+        errors.at(
+            ticket,
+            format!("`ticket = {ticket}` binds the guard, too, as in `{ticket}.is_held()`: remove `guard`"),
+        );
+    }
+    if args.keys.is_some() {
+        errors.at(ticket, "a ticket is for one lock: lock one `key`, or remove `ticket`");
+    }
+    if args.reentrant == Some(true) {
+        errors.at(
+            ticket,
+            "a `reentrant` call may have joined the lock of its caller, which alone can give it away: remove `ticket`, or \
+             `reentrant`",
         );
     }
 }
@@ -63,7 +86,7 @@ pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
     let Some(OnLost { name, value: Some(WhenLost::Cancel | WhenLost::Finish) }) = &args.on_lost else {
         return;
     };
-    let ask = match &args.guard {
+    let ask = match args.binding() {
         Some(guard) => format!("remove it and ask `{guard}.is_held()`"),
         None => "remove it, bind `guard = lock` and ask `lock.is_held()`".to_owned(),
     };
@@ -167,6 +190,8 @@ mod tests {
             ("renew = false, max_hold = a + b", vec!["give this as `ttl`, not as `max_hold`"]),
             ("ttl = \"10s\", renew = false, min_hold = \"11s\"", vec!["gone by then: write `ttl = \"11s\"`"]),
             ("wait = \"forever\", on_busy = Ok(())", vec!["`on_busy` never applies"]),
+            ("ticket = lock, guard = held", vec!["binds the guard, too"]),
+            ("ticket = lock, reentrant", vec!["which alone can give it away"]),
             (
                 "max_hold = \"1m\", min_hold = \"2m\", renew = false, ttl = \"59s\", wait = 1",
                 vec![

@@ -51,9 +51,15 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 /// errors.
 fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let span = Span::mixed_site();
-    let guard = args.guard.as_ref().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
+    let guard = args.binding().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
         let krate = facade::path(args.krate.as_ref()).ok();
-        let ty = krate.map(|krate| quote_spanned!(span=> : &#krate::LockGuard));
+        let ty = krate.map(|krate| {
+            if args.ticket.is_some() {
+                quote_spanned!(span=> : #krate::HandOver<'_>)
+            } else {
+                quote_spanned!(span=> : &#krate::LockGuard)
+            }
+        });
         quote_spanned!(span=> let #guard #ty = ::core::option::Option::None.unwrap();)
     });
     let body = &function.body;
@@ -144,15 +150,16 @@ impl<'a> Expansion<'a> {
 
     /// A guard spelled like an argument would hide it from the body.
     fn refuse_shadow(&self, errors: &mut Errors) {
-        if let Some(guard) = &self.args.guard
+        if let Some(guard) = self.args.binding()
             && self.scope.has_argument(guard)
         {
             let other = if guard == "lock" { "held" } else { "lock" };
+            let option = if self.args.ticket.is_some() { "ticket" } else { "guard" };
             errors.at(
                 guard,
                 format!(
-                    "`{guard}` is an argument of this function, which the guard would hide from the body: give the guard \
-                     another name, such as `guard = {other}`"
+                    "`{guard}` is an argument of this function, which the {option} would hide from the body: give the {option} \
+                     another name, such as `{option} = {other}`"
                 ),
             );
         }
@@ -197,12 +204,14 @@ impl<'a> Expansion<'a> {
             quote_spanned!(Span::mixed_site()=> let #lock_name = #krate::__private::call(|| { #lock #lock_name });)
         };
         let span = function.brace.span.join();
-        let (attr, body) = self.body(span, &TokenStream::new(), &function.body);
-        let guard = self
-            .args
-            .guard
-            .as_ref()
-            .map_or_else(|| quote_spanned!(Span::mixed_site()=> _), ToTokens::to_token_stream);
+        let held = Ident::new("__held", Span::mixed_site());
+        let bind = self.args.ticket.as_ref().map(|ticket| self.hand_over(ticket, &held.to_token_stream()));
+        let (attr, body) = self.body(span, &bind.unwrap_or_default(), &function.body);
+        let guard = match (&self.args.ticket, &self.args.guard) {
+            (Some(_), _) => held.to_token_stream(),
+            (None, Some(guard)) => guard.to_token_stream(),
+            (None, None) => quote_spanned!(Span::mixed_site()=> _),
+        };
         // The type is written, so that no lint reports an endless loop.
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
@@ -269,7 +278,7 @@ impl<'a> Expansion<'a> {
     fn run(&self, brace: Span, lock: &TokenStream, stmts: &TokenStream) -> TokenStream {
         let Self { krate, body: body_name, .. } = self;
         let span = Span::mixed_site();
-        let (attr, future) = match &self.args.guard {
+        let (attr, future) = match self.args.binding() {
             None => {
                 let (attr, body) = self.body(brace, &TokenStream::new(), stmts);
                 (attr, quote_spanned!(brace=> async move #body))
@@ -280,7 +289,11 @@ impl<'a> Expansion<'a> {
                 let mut guard = name.clone();
                 guard.set_span(span.located_at(name.span()));
                 let at = span.located_at(name.span());
-                let bind = quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;);
+                let bind = if self.args.ticket.is_some() {
+                    self.hand_over(name, &quote!(&#guard))
+                } else {
+                    quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;)
+                };
                 let (attr, body) = self.body(brace, &bind, stmts);
                 let future = quote_spanned!(brace=> async move #body);
                 let closure =
@@ -288,7 +301,19 @@ impl<'a> Expansion<'a> {
                 (attr, closure)
             }
         };
-        self.awaited(lock, &quote_spanned!(span=> #attr let #body_name = #future;), self.args.guard.is_some())
+        self.awaited(
+            lock,
+            &quote_spanned!(span=> #attr let #body_name = #future;),
+            self.args.binding().is_some(),
+        )
+    }
+
+    // Output:  let lock: HandOver<'_> = HandOver::of(&lock);
+    /// The option to give the lock away, under the user's name.
+    fn hand_over(&self, name: &Ident, guard: &TokenStream) -> TokenStream {
+        let krate = &self.krate;
+        let at = Span::mixed_site().located_at(name.span());
+        quote_spanned!(at=> let #name: #krate::HandOver<'_> = #krate::HandOver::of(#guard);)
     }
 
     /// The outcome of the body that `body` binds, with `lock`.

@@ -109,7 +109,7 @@ impl Request<'_> {
         let span = Span::mixed_site();
         let function = format!("::{}", self.function.unraw());
         let template = template(keys);
-        let fenced = args.guard.is_some();
+        let fenced = args.binding().is_some();
         quote_spanned! {span=>
             &#krate::__private::Site {
                 function: ::core::concat!(::core::module_path!(), #function),

@@ -104,6 +104,32 @@ fn sync_guard() {
 }
 
 #[test]
+fn ticket() {
+    compare(
+        "ticket",
+        quote!(key = "export:{id}", ticket = lock),
+        quote! {
+            async fn begin(id: u64) -> Result<Ticket, Error> {
+                lock.into_ticket(MINUTE).await
+            }
+        },
+    );
+}
+
+#[test]
+fn sync_ticket() {
+    compare(
+        "sync_ticket",
+        quote!(key = "export:{id}", ticket = lock),
+        quote! {
+            fn begin(id: u64) -> Result<Ticket, Error> {
+                lock.into_ticket_blocking(MINUTE)
+            }
+        },
+    );
+}
+
+#[test]
 fn on_busy() {
     compare(
         "on_busy",

@@ -1,5 +1,6 @@
 //! A lock that travels: its guard becomes a ticket.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -151,5 +152,114 @@ impl Drop for Untaken<'_> {
             let call = AdminCall { key: Some(Arc::clone(self.key)), op, by };
             self.engine.send(Command::Admin { id: self.engine.new_id(), call: Box::new(call) });
         }
+    }
+}
+
+/// The option of a body to give its lock to another process: what `ticket = name` of the attribute
+/// binds. It is the [`LockGuard`] of the body, too: `name.fencing_token()`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use redlocked::{LockError, LockManager, Ticket, distributed_lock};
+///
+/// #[distributed_lock(key = "export:{id}", ticket = lock, manager = locks)]
+/// async fn begin(locks: &LockManager, id: u64) -> Result<Ticket, LockError> {
+///     // Under the lock: note that the export has begun …
+///     lock.into_ticket(Duration::from_secs(60)).await // … and leave the rest to a worker.
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect("memory://hand-over-example").await?;
+/// let ticket = begin(&locks, 7).await?;
+/// let guard = locks.redeem(ticket).await?;
+/// assert_eq!(guard.key(), "export:7");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HandOver<'a> {
+    guard: &'a LockGuard,
+}
+
+impl Deref for HandOver<'_> {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        self.guard
+    }
+}
+
+impl<'a> HandOver<'a> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(guard: &'a LockGuard) -> Self {
+        Self { guard }
+    }
+
+    /// Gives the lock away, as [`LockGuard::into_ticket`], and the body goes on: it sends the
+    /// ticket, and ends. It does so without the lock. What it returns is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::into_ticket`]. After [`LockError::InvalidRequest`] the body still has the
+    /// lock, after each other error it has not.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped gives no ticket, and the lock is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlocked::{LockError, LockManager, Ticket, distributed_lock};
+    /// #[distributed_lock(key = "export:{id}", ticket = lock, manager = locks)]
+    /// async fn begin(locks: &LockManager, jobs: &mut Vec<Ticket>, id: u64) -> Result<(), LockError> {
+    ///     let ticket = lock.into_ticket(Duration::from_secs(60)).await?;
+    ///     jobs.push(ticket);
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://hand-over-async-example").await?;
+    /// let mut jobs = Vec::new();
+    /// begin(&locks, &mut jobs, 7).await?;
+    /// assert_eq!(jobs.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn into_ticket(self, lasts: Duration) -> Result<Ticket, LockError> {
+        self.guard.give_away(lasts).await
+    }
+
+    /// [`into_ticket`](Self::into_ticket) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_ticket`](Self::into_ticket).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlocked::{LockError, LockManager, Ticket, distributed_lock};
+    /// #[distributed_lock(key = "export:{id}", ticket = lock, manager = locks)]
+    /// fn begin(locks: &LockManager, id: u64) -> Result<Ticket, LockError> {
+    ///     lock.into_ticket_blocking(Duration::from_secs(60))
+    /// }
+    ///
+    /// # fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect_blocking("memory://hand-over-sync-example")?;
+    /// let ticket = begin(&locks, 7)?;
+    /// assert_eq!(ticket.key(), "export:7");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_ticket_blocking(self, lasts: Duration) -> Result<Ticket, LockError> {
+        block_on(&self.guard.engine, self.guard.give_away(lasts))
     }
 }

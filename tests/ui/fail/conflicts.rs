@@ -7,6 +7,26 @@ async fn guard_named_like_an_argument(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())
 }
 
+#[distributed_lock(key = "stock:{sku}", ticket = sku)]
+async fn ticket_named_like_an_argument(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{sku}", ticket = lock, guard = held)]
+async fn ticket_beside_a_guard(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], ticket = lock)]
+async fn ticket_of_several_keys(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{sku}", ticket = lock, reentrant)]
+async fn ticket_of_a_reentrant_call(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
 #[distributed_lock(key = "stock:{lock}", guard = lock)]
 fn guard_named_like_an_argument_in_a_pattern((lock, _): (u32, u32)) -> Result<u32, LockError> {
     Ok(lock)

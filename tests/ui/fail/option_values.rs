@@ -17,6 +17,12 @@ async fn guard_keyword(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", ticket = "60s")]
+async fn ticket_string(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
 #[distributed_lock(key = "ledger", guard = mut lock)]
 async fn guard_mutable() -> Result<(), LockError> {
     Ok(())
