@@ -23,7 +23,8 @@ A duration is written as 500ms, 5s, 1m30s or '1m 30s'.
 
 Exit codes:
    0  done
-   1  the lock is held by another caller in `run` and `wait`, or free in `show` and `release`;
+   1  the lock is held by another caller in `run` and `wait`, or free in `show`, `release`, `leader`
+      and `resign`;
       or the question of `release` was not answered with yes; or `doctor` misses a feature
   64  the command line, the key or the address cannot be used
   71  the operating system refused
@@ -120,6 +121,17 @@ pub(crate) enum Command {
     /// Shows the holder and asks first. Exits with 1 when the lock is free, or the answer is not
     /// yes.
     Release(ReleaseArgs),
+    /// Says who leads an election
+    ///
+    /// Prints the leader, its term, since when it leads, what it has announced, and how long its
+    /// lease lasts unless it is renewed. Exits with 1 when nobody leads.
+    Leader(LeaderArgs),
+    /// Takes the lead away from a leader
+    ///
+    /// Its body is stopped, and the next candidate leads; the old one stands by again. Shows the
+    /// leader and asks first, as `release` does. Exits with 1 when nobody leads, when the lock is
+    /// held by no leader, or the answer is not yes.
+    Resign(ReleaseArgs),
     /// Runs a command while it holds a lock
     ///
     /// Takes the lock, runs the command, and releases the lock when the command and all processes
@@ -269,6 +281,15 @@ pub(crate) struct WaitArgs {
     /// Does not say whom it waits for
     #[arg(help_heading = "Waiting", short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct LeaderArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// Prints one JSON object, or `null`
+    #[arg(help_heading = "Output", long)]
+    pub(crate) json: bool,
 }
 
 #[derive(clap::Args, Debug)]

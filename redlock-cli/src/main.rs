@@ -7,6 +7,7 @@ mod args;
 mod diary;
 mod doctor;
 mod exit;
+mod leader;
 mod list;
 mod lock_text;
 mod manual;
@@ -74,6 +75,8 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Watch(args) => diary::watch(&server.connect().await?, &args).await,
             Command::Ping => doctor::ping(&server.connect().await?).await,
             Command::Doctor(args) => doctor::doctor(&server, &args).await,
+            Command::Leader(args) => leader::leader(&server.connect().await?, &args).await,
+            Command::Resign(args) => leader::resign(&server.connect().await?, &args).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `controls` | what does each control of `testing()` do, in async and in sync code
 //! | `global` | which manager does a function without `manager` use in a test
+//! | `leader` | is a leader taken away, does it come back, and stand by for one elsewhere
 //! | `paused` | do leases, waits, renewals and ttls of `memory://` follow a paused clock |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod controls;
 mod global;
+mod leader;
 mod paused;
 mod same_as_redis;
 mod shop;

@@ -361,3 +361,46 @@ fn a_reader_that_leaves_early_is_no_error() {
     let said = Said::from(list.wait_with_output().unwrap());
     assert_eq!((said.code, &*said.err), (Some(0), ""));
 }
+
+#[test]
+fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let nobody = said(&server.url(), &["leader", "loop"]);
+    assert_eq!((nobody.code, &*nobody.out), (Some(1), "nobody leads `loop`\n"));
+    assert_eq!(said(&server.url(), &["leader", "loop", "--json"]).out, "null\n");
+    assert_eq!(said(&server.url(), &["resign", "loop", "--yes"]).code, Some(1));
+
+    let held = hold(&locks, "loop");
+    let lock = said(&server.url(), &["resign", "loop", "--yes"]);
+    assert_eq!(lock.code, Some(1));
+    assert!(lock.err.contains("by no leader") && held.is_held(), "{}", lock.err);
+    assert!(said(&server.url(), &["leader", "loop"]).out.contains("term:       not known"));
+    drop(held);
+
+    let mut terms = Vec::new();
+    let election = locks.election("loop").announce("10.0.0.5:8080");
+    let outcome = election.lead_blocking(|term| {
+        terms.push(term.number());
+        if terms.len() > 1 {
+            return Ok::<_, redlocked::LockError>(());
+        }
+        let is_announced = || {
+            locks.election("loop").leader_blocking().unwrap().is_some_and(|leader| leader.term().is_some())
+        };
+        eventually("it has announced itself", is_announced);
+        let shown = said(&server.url(), &["leader", "loop"]).out;
+        for line in [format!("leader:     {}", me()), format!("term:       {}", term.number())] {
+            assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+        }
+        assert!(shown.contains("announced:  10.0.0.5:8080\n"), "{shown}");
+        let json = said(&server.url(), &["leader", "loop", "--json"]).out;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&json["term"], &json["leader"]), (&term.number().into(), &me().into()));
+        assert_eq!(said(&server.url(), &["resign", "loop", "--yes"]).code, Some(0));
+        eventually("the leader is told", || !term.is_leading());
+        Ok(())
+    });
+    outcome.unwrap();
+    assert!(terms.len() == 2 && terms.is_sorted());
+}

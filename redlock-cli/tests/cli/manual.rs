@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use crate::tool::said;
 
-const COMMANDS: [&str; 7] = ["list", "show", "ping", "doctor", "wait", "release", "completions"];
+const COMMANDS: [&str; 9] =
+    ["list", "show", "ping", "doctor", "wait", "release", "leader", "resign", "completions"];
 
 #[test]
 fn each_shell_gets_completions_of_each_command() {
