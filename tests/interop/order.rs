@@ -104,6 +104,14 @@ impl Monitor {
     }
 }
 
+impl Command {
+    /// True for the script that redeems this ticket: a floor above all, and the ticket behind it.
+    fn redeems(&self, ticket: &str) -> bool {
+        let floor = (1_u64 << 53).to_string();
+        self.words.last().is_some_and(|last| last == ticket) && self.words.contains(&floor)
+    }
+}
+
 /// When which process stood still, was cut off or was gone.
 #[derive(Default)]
 pub(crate) struct Disturbances(HashMap<u32, Vec<(u64, u64)>>);
@@ -189,7 +197,7 @@ pub(crate) fn served(commands: &[Command], prefix: &str, disturbed: &mut Disturb
             if key.ends_with("%queue") {
                 lock.queue_changes(command, script);
             } else if name == key {
-                lock.changes(key, command, disturbed, &mut served);
+                lock.changes(key, command, script, disturbed, &mut served);
             }
         }
     }
@@ -225,7 +233,14 @@ impl Lock {
         self.left.extend(gone.into_iter().map(|place| Place { leaves: script.names(&place.token), ..place }));
     }
 
-    fn changes(&mut self, name: &str, command: &Command, disturbed: &Disturbances, served: &mut Served) {
+    fn changes(
+        &mut self,
+        name: &str,
+        command: &Command,
+        script: &Command,
+        disturbed: &Disturbances,
+        served: &mut Served,
+    ) {
         let (words, at) = (&command.words, command.at);
         let exists = self.value.is_some() && at <= self.expires + ABOUT;
         let option = |name: &str| words.iter().skip(3).position(|word| word.eq_ignore_ascii_case(name));
@@ -243,7 +258,9 @@ impl Lock {
                 let ms: Option<u64> = option("PX").and_then(|place| words[4 + place].parse().ok());
                 let before = self.value.replace(value.clone());
                 self.expires = ms.map_or(u64::MAX, |ms| at + ms * 1000);
-                if before.as_ref().is_none_or(|before| token_in(before) != token) {
+                // To those who wait, a lock whose ticket is redeemed was held all the time.
+                let is_redeemed = before.as_ref().is_some_and(|before| script.redeems(token_in(before)));
+                if !is_redeemed && before.as_ref().is_none_or(|before| token_in(before) != token) {
                     self.is_granted(name, token, at, has_expired, disturbed, served);
                 }
             }

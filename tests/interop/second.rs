@@ -370,7 +370,11 @@ async fn calls(locks: &LockManager, random: &mut Random, next: &Cell<u64>) {
     if random.percent(70) {
         if let Ok(guard) = locks.lock(format!("k{key}")).ttl(ttl).wait(wait).acquire().await {
             stays(&guard, hold, key, guard.fencing_token(), &steps).await;
-            let _ = guard.release().await;
+            if random.percent(15) {
+                travels(locks, guard, next, key, &steps).await;
+            } else {
+                let _ = guard.release().await;
+            }
         }
     } else {
         let nested = locks.lock(format!("k{key}")).reentrant(true);
@@ -382,6 +386,16 @@ async fn calls(locks: &LockManager, random: &mut Random, next: &Cell<u64>) {
         let _ = draws_none(locks, key, ttl, wait, body).await;
     }
     tokio::time::sleep(Duration::from_micros(random.between(0, 50_000))).await;
+}
+
+/// Of the second client's waiters none comes in between.
+async fn travels(locks: &LockManager, guard: LockGuard, next: &Cell<u64>, key: u64, steps: &[Duration]) {
+    let Ok(ticket) = guard.into_ticket(Duration::from_millis(600)).await else { return };
+    let hold = next.replace(next.get() + 1);
+    if let Ok(guard) = locks.redeem(ticket).ttl(Duration::from_millis(1500)).await {
+        stays(&guard, hold, key, guard.fencing_token(), steps).await;
+        let _ = guard.release().await;
+    }
 }
 
 #[distributed_lock(key = "k{key}", ttl = ttl, wait = wait, manager = locks)]
