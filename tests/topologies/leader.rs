@@ -6,6 +6,13 @@ use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, runtime, u
 use redlocked::{Election, LeadError, LockError, LockManager, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+/// A test in which nobody ever leads fails, too.
+#[track_caller]
+fn in_time<F: Future>(test: F) -> F::Output {
+    let ended = runtime().block_on(async { tokio::time::timeout(3 * LIMIT, test).await });
+    ended.unwrap_or_else(|_| panic!("the test does not end in time"))
+}
+
 /// A candidate in a task, and its terms.
 fn candidate(election: &Election) -> (tokio::task::JoinHandle<()>, UnboundedReceiver<Term>) {
     let (told, terms) = unbounded_channel();
@@ -34,7 +41,7 @@ fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
     let prefix = unique("leader:");
     let connect = || LockManager::builder(cluster.url()).prefix(&prefix).connect_blocking().unwrap();
     let (locks, others) = (connect(), connect());
-    runtime().block_on(async {
+    in_time(async {
         for key in ["k", "{tag}k", "a{b}:c"] {
             let watcher = others.election(key);
             let mut changes = watcher.observe();
@@ -58,7 +65,7 @@ fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
 fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
     let quorum = Quorum::durable(3);
     let (locks, others) = (quorum.manager(), quorum.manager());
-    runtime().block_on(async {
+    in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(5 * SECOND));
         let first = terms.recv().await.unwrap();
         let watcher = others.election("k").ttl(5 * SECOND);
@@ -82,7 +89,7 @@ fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
     let group = SentinelGroup::start();
     let connect = || LockManager::connect_blocking(&group.url()).unwrap();
     let (locks, others) = (connect(), connect());
-    runtime().block_on(async {
+    in_time(async {
         let election = locks.election("k").ttl(2 * SECOND).announce("here");
         let (task, mut terms) = candidate(&election);
         let mut term = terms.recv().await.unwrap();

@@ -20,6 +20,13 @@ async fn endless(_: Term) -> Never {
     std::future::pending().await
 }
 
+/// A test in which nobody ever leads fails, too.
+#[track_caller]
+fn in_time<F: Future>(test: F) -> F::Output {
+    let ended = runtime().block_on(async { tokio::time::timeout(3 * LIMIT, test).await });
+    ended.expect("the test ends in time")
+}
+
 /// The number of candidates that stand by.
 fn standbys(server: &RedisServer) -> usize {
     server.run("ZCARD lock:k%queue")
@@ -107,7 +114,7 @@ fn leaders_that_resign_under_load_follow_each_other_with_growing_terms() {
 fn one_that_resigns_is_followed_by_the_next_standby_and_stands_by_behind_it() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
-    runtime().block_on(async {
+    in_time(async {
         let (told, mut terms) = unbounded_channel();
         let candidate = |locks: &LockManager, name: &'static str| {
             let told = told.clone();
@@ -145,7 +152,7 @@ fn a_body_that_fails_goes_to_the_end_of_the_queue_after_a_pause() {
             let _ = told.send((*term, end.as_str(), error.map(str::to_owned)));
         }
     });
-    runtime().block_on(async {
+    in_time(async {
         let locks = builder.connect().await.unwrap();
         let others = LockManager::connect(&server.url()).await.unwrap();
         let mut terms = Vec::new();
@@ -190,7 +197,7 @@ fn with_stop_on_error_the_error_comes_back_and_the_lock_is_free() {
 fn a_shutdown_drops_the_body_at_once_and_the_next_standby_leads() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
-    runtime().block_on(async {
+    in_time(async {
         let (told, mut terms) = unbounded_channel();
         let leader = tokio::spawn({
             let election = locks.election("k");
@@ -262,7 +269,7 @@ fn a_shutdown_tells_a_sync_body_and_ends_a_pause() {
 fn a_candidate_that_gives_up_leaves_nothing_behind() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
-    runtime().block_on(async {
+    in_time(async {
         let held = others.lock("k").acquire().await.unwrap();
         let candidates: Vec<_> = (0..3)
             .map(|_| {
@@ -293,7 +300,7 @@ fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
     let cut_off = LockManager::connect_blocking(&proxy.url()).unwrap();
     let others = connect(&server);
     let inside = Arc::new(AtomicBool::new(false));
-    runtime().block_on(async {
+    in_time(async {
         let (told, mut terms) = unbounded_channel();
         let leader = tokio::spawn({
             let (election, inside) = (cut_off.election("k").ttl(SECOND), Arc::clone(&inside));
@@ -398,7 +405,7 @@ fn a_leader_whose_runtime_is_blocked_stops_before_it_is_polled_again() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
     let (mut polled_after, mut terms) = (false, 0);
-    runtime().block_on(async {
+    in_time(async {
         locks
             .election("k")
             .ttl(SECOND / 2)

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kit::{Proxy, RedisServer, SECOND, connect, eventually, runtime, unique};
+use kit::{Proxy, RedisServer, SECOND, connect, eventually, unique};
 use redlocked::{Election, LeadError, Leader, LockError, LockManager, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{endless, stand_by};
+use super::{endless, in_time, stand_by};
 
-const MINUTE: Duration = Duration::from_secs(60);
+/// No test waits for its end.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A candidate in a task, and its terms.
 fn candidate(election: &Election) -> (tokio::task::JoinHandle<()>, UnboundedReceiver<Term>) {
@@ -36,18 +37,18 @@ async fn announced(election: &Election, term: &Term) -> Leader {
 fn the_leader_its_term_and_its_time_are_one_command() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
-    runtime().block_on(async {
+    in_time(async {
         let watcher = others.election("k");
         assert_eq!(watcher.leader().await.unwrap(), None);
         let before = SystemTime::now() - SECOND / 100;
-        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("10.0.0.5:8080|grün"));
+        let (task, mut terms) = candidate(&locks.election("k").ttl(LONG).announce("10.0.0.5:8080|grün"));
         let term = terms.recv().await.unwrap();
         let leader = announced(&watcher, &term).await;
         assert_eq!(leader.announced(), Some("10.0.0.5:8080|grün"));
         let process = format!(":{}", std::process::id());
         assert!(leader.owner().is_some_and(|owner| owner.ends_with(&process)), "{leader:?}");
         assert!(leader.since().is_some_and(|since| since >= before && since <= SystemTime::now() + SECOND));
-        assert!(leader.free_in().is_some_and(|left| left > SECOND && left <= MINUTE), "{leader:?}");
+        assert!(leader.free_in().is_some_and(|left| left > SECOND && left <= LONG), "{leader:?}");
         let token: String = server.run("GET lock:k");
         let secret = &token[..22];
         let shown = format!("{leader:?} {term:?} {watcher:?}");
@@ -67,10 +68,10 @@ fn the_leader_its_term_and_its_time_are_one_command() {
 fn an_observer_is_told_and_does_not_ask() {
     let server = RedisServer::start();
     let [first, second, others] = [(); 3].map(|()| connect(&server));
-    runtime().block_on(async {
+    in_time(async {
         let mut changes = others.election("k").observe();
         assert_eq!(changes.next().await.unwrap(), None);
-        let (task, mut terms) = candidate(&first.election("k").ttl(MINUTE).announce("first"));
+        let (task, mut terms) = candidate(&first.election("k").ttl(LONG).announce("first"));
         let term = terms.recv().await.unwrap();
         // It may be seen in the moment before its announcement.
         let mut change = async || loop {
@@ -87,7 +88,7 @@ fn an_observer_is_told_and_does_not_ask() {
         assert!(idle.is_err(), "nothing changes: {idle:?}");
         // It may be told late of what it has read already.
         assert!(server.client_commands() <= 1, "and nothing is asked: {}", server.client_commands());
-        let (next_task, mut next_terms) = candidate(&second.election("k").ttl(MINUTE).announce("second"));
+        let (next_task, mut next_terms) = candidate(&second.election("k").ttl(LONG).announce("second"));
         stand_by(&server, 1).await;
         let resigned = Instant::now();
         term.resign();
@@ -113,7 +114,7 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
     let server = RedisServer::start();
     let (proxy, others) = (Proxy::to(server.port()), connect(&server));
     let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
-    runtime().block_on(async {
+    in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND));
         let term = terms.recv().await.unwrap();
         let watcher = others.election("k");
@@ -132,8 +133,8 @@ fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
     let server = RedisServer::start();
     let (proxy, others) = (Proxy::to(server.port()), connect(&server));
     let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
-    runtime().block_on(async {
-        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("here"));
+    in_time(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(LONG).announce("here"));
         let term = terms.recv().await.unwrap();
         let watcher = others.election("k");
         let before = announced(&watcher, &term).await;
@@ -154,8 +155,8 @@ fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
 fn the_record_of_an_earlier_leader_says_nothing_about_the_holder() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
-    runtime().block_on(async {
-        let (task, mut terms) = candidate(&locks.election("k").ttl(MINUTE).announce("old"));
+    in_time(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(LONG).announce("old"));
         let term = terms.recv().await.unwrap();
         let watcher = others.election("k");
         announced(&watcher, &term).await;
@@ -192,7 +193,7 @@ fn a_server_that_tells_of_no_changes_says_so() {
     if locks.capabilities_blocking().unwrap().tracks_changes() {
         return; // Redis 6 has no rule for a subcommand.
     }
-    runtime().block_on(async {
+    in_time(async {
         let election = locks.election("k");
         let error = election.observe().next().await.unwrap_err();
         assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
