@@ -36,12 +36,11 @@ async fn main() -> Result<(), Failure> {
     kit::no_arguments();
     // It ends with this.
     let mut server = None;
-    let database = match std::env::var("DATABASE_URL") {
-        Ok(url) => url,
-        Err(_) => {
-            let none = "there is no PostgreSQL: set DATABASE_URL";
-            server.insert(kit::DatabaseServer::postgres().ok_or(none)?).url().to_owned()
-        }
+    let database = if let Ok(url) = std::env::var("DATABASE_URL") {
+        url
+    } else {
+        let none = "there is no PostgreSQL: set DATABASE_URL";
+        server.insert(kit::DatabaseServer::postgres().ok_or(none)?).url().to_owned()
     };
     let pool = PgPool::connect(&database).await?;
     create_table(&pool).await?;
