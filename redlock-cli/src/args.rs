@@ -307,6 +307,13 @@ pub(crate) struct ReleaseArgs {
 pub(crate) struct RunArgs {
     /// The key, without the prefix
     pub(crate) key: String,
+    /// Stands by, runs the command while this process leads, and stands by again when it no longer
+    /// does, or when the command fails. Ends when the command ends with 0
+    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold"])]
+    pub(crate) leader: bool,
+    /// What `redlocked leader` and other processes are told of this leader, such as its address
+    #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
+    pub(crate) announce: Option<String>,
     /// The longest to wait for the lock. Default: without a limit
     #[arg(help_heading = "Waiting", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,

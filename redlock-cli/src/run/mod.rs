@@ -1,6 +1,7 @@
-//! `redlocked run`: a lock around any program.
+//! `redlocked run`: a lock around any program, or a leader that runs it.
 
 mod group;
+mod lead;
 mod signals;
 mod supervisor;
 mod terminal;
@@ -18,7 +19,7 @@ use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
 use crate::lock_text::printable;
 use crate::run::group::Group;
 use crate::run::signals::Signals;
-use crate::run::supervisor::{Ending, Grace, supervise, why_lost};
+use crate::run::supervisor::{Ending, Grace, Lease, supervise};
 use crate::run::watchdog::{Held, Task, Watchdog};
 use crate::waiting::{Stands, told};
 
@@ -31,7 +32,11 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     let mut signals = Signals::listen()?;
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).start()?;
-    let code = run_under_lock(server, &locks, &args, grace, &mut signals).await;
+    let code = if args.leader {
+        lead::run_as_leader(server, &locks, args, grace, &mut signals).await
+    } else {
+        run_under_lock(server, &locks, &args, grace, &mut signals).await
+    };
     // Releases what an early end has left, and says so to the queue. A server that does not answer
     // lets it expire.
     let _ = locks.shutdown(Duration::ZERO).await;
@@ -59,7 +64,7 @@ async fn run_under_lock(
     // A waiter is granted the lock for one second, which its first renewal makes the ttl.
     while guard.remaining() <= grace.terminate_at {
         if !guard.is_held() {
-            let why = why_lost(&guard);
+            let why = guard.why_lost();
             return Err(Failure::new(LOST, format!("{why}: the command was not started")));
         }
         tokio::select! {
@@ -67,22 +72,14 @@ async fn run_under_lock(
             signal = signals.end() => return Ok(exit_code_of(signal as i32)),
         }
     }
-    // Before the command, which does not start where this fails.
-    let seen = locks.inspect(&args.key).await.ok().flatten();
-    let task =
-        Task { kill_after: grace.kill_after, server: server.resolved()?, held: seen.as_ref().map(Held::of) };
-    let watchdog = Watchdog::start(&task)?;
-    let group = start(args, &guard)?;
+    let (watchdog, group) = start(server, locks, args, grace, guard.fencing_token()).await?;
     let ending = supervise(group, &guard, grace, signals, watchdog).await;
     release(guard, ending).await
 }
 
 /// Through outages, too, but not where the server refuses.
 async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
-    // Others see which program holds the lock, without its arguments: they may be secret.
-    let program = args.command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
-    let label = program.to_string_lossy().into_owned();
-    let request = locks.lock(&args.key).ttl(args.ttl).label(label);
+    let request = locks.lock(&args.key).ttl(args.ttl).label(label(args));
     let request = if let Some(least) = args.min_hold { request.min_hold(least) } else { request };
     if args.nonblock {
         return Ok(request.acquire().await?);
@@ -90,21 +87,46 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     if let Some(wait) = args.wait {
         return Ok(request.wait(wait).acquire().await?);
     }
-    // Without a limit, the library waits for an operator who corrects a setting. A person at a
-    // terminal is better told.
-    if let Err(refused @ LockError::Misconfigured { .. }) = locks.capabilities().await {
-        return Err(refused.into());
-    }
+    refuse_what_no_wait_ends(locks).await?;
     Ok(request.wait_forever().acquire().await?)
 }
 
-fn start(args: &RunArgs, guard: &LockGuard) -> Result<Group, Failure> {
+/// Without a limit, the library waits for an operator who corrects a setting. A person at a
+/// terminal is better told.
+async fn refuse_what_no_wait_ends(locks: &LockManager) -> Result<(), Failure> {
+    match locks.capabilities().await {
+        Err(refused @ LockError::Misconfigured { .. }) => Err(refused.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Others see which program holds the lock, without its arguments: they may be secret.
+fn label(args: &RunArgs) -> String {
+    let program = args.command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+    program.to_string_lossy().into_owned()
+}
+
+/// The watchdog first: the command does not start where that fails.
+async fn start(
+    server: &ServerArgs,
+    locks: &LockManager,
+    args: &RunArgs,
+    grace: Grace,
+    fence: u64,
+) -> Result<(Watchdog, Group), Failure> {
+    let seen = locks.inspect(&args.key).await.ok().flatten();
+    let held = seen.as_ref().map(Held::of);
+    let watchdog = Watchdog::start(&Task { kill_after: grace.kill_after, server: server.resolved()?, held })?;
+    Ok((watchdog, start_command(args, fence)?))
+}
+
+fn start_command(args: &RunArgs, fence: u64) -> Result<Group, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::new(USAGE, "there is no command"));
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    command.env(FENCING_TOKEN, guard.fencing_token().to_string()).env(KEY, &args.key);
+    command.env(FENCING_TOKEN, fence.to_string()).env(KEY, &args.key);
     Group::start(command)
         .map_err(|error| Failure::new(NO_COMMAND, format!("cannot start {}: {error}", program.display())))
 }

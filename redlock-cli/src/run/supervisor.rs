@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redlocked::LockGuard;
+use redlocked::{LockGuard, Term};
 use tokio::time::{Instant, sleep_until};
 
 use super::group::Group;
@@ -51,17 +51,63 @@ impl Grace {
     }
 }
 
+/// What the command runs under.
+pub(crate) trait Lease {
+    fn remaining(&self) -> Duration;
+
+    async fn lost(&self);
+
+    /// Why it is lost, or about to be.
+    fn why_lost(&self) -> String;
+}
+
+impl Lease for LockGuard {
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    async fn lost(&self) {
+        self.lost().await;
+    }
+
+    fn why_lost(&self) -> String {
+        let key = printable(self.key());
+        match self.lost_reason() {
+            Some(reason) => format!("the lock on `{key}` was lost: {reason}"),
+            None => format!("the lock on `{key}` cannot be renewed"),
+        }
+    }
+}
+
+/// The term of a leader, and the key.
+impl Lease for (&Term, &str) {
+    fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    async fn lost(&self) {
+        self.0.ended().await;
+    }
+
+    fn why_lost(&self) -> String {
+        let what = if self.0.is_leading() { "cannot be renewed" } else { "was lost" };
+        format!("the lead of `{}` {what}", printable(self.1))
+    }
+}
+
 /// How the group has ended.
 pub(crate) struct Ending {
     /// The exit code of the command.
     pub(crate) code: u8,
+    /// This process was told to end, and so the group was.
+    pub(crate) is_told: bool,
     /// The group was told to end because the lease was about to end, or had.
     pub(crate) is_lost: bool,
 }
 
-struct Supervisor<'a> {
+struct Supervisor<'a, L> {
     group: Group,
-    guard: &'a LockGuard,
+    lease: &'a L,
     grace: Grace,
     terminal: Terminal,
     watchdog: Watchdog,
@@ -69,6 +115,7 @@ struct Supervisor<'a> {
     kill: Option<Instant>,
     /// Of a group that was told to stop, and has not.
     stop: Option<Stop>,
+    is_told: bool,
     is_lost: bool,
 }
 
@@ -82,18 +129,27 @@ struct Stop {
 }
 
 /// Returns when the whole group has ended.
-pub(crate) async fn supervise(
+pub(crate) async fn supervise<L: Lease>(
     group: Group,
-    guard: &LockGuard,
+    lease: &L,
     grace: Grace,
     signals: &mut Signals,
     watchdog: Watchdog,
 ) -> Ending {
     let terminal = Terminal::of_this_process();
-    let mut supervisor =
-        Supervisor { group, guard, grace, terminal, watchdog, kill: None, stop: None, is_lost: false };
+    let mut supervisor = Supervisor {
+        group,
+        lease,
+        grace,
+        terminal,
+        watchdog,
+        kill: None,
+        stop: None,
+        is_told: false,
+        is_lost: false,
+    };
     // The command may be stopped at once, and this process with it.
-    supervisor.tell_watchdog(guard.remaining());
+    supervisor.tell_watchdog(lease.remaining());
     loop {
         if let Some(signal) = supervisor.group.collect() {
             supervisor.on_stop(signal);
@@ -105,62 +161,64 @@ pub(crate) async fn supervise(
         let told = tokio::select! {
             told = signals.recv() => Some(told),
             () = sleep_until(next) => None,
-            _ = guard.lost(), if !supervisor.is_lost => None,
+            () = lease.lost(), if !supervisor.is_lost => None,
         };
         match told {
-            Some(Told::End(signal)) => supervisor.end(signal),
+            Some(Told::End(signal)) => {
+                supervisor.is_told = true;
+                supervisor.end(signal);
+            }
             Some(Told::PassOn(signal)) => supervisor.group.signal(signal),
             // The command decides; this process follows it.
-            Some(Told::Suspend) => supervisor.stop(Supervisor::TRIES_TO_STOP),
+            Some(Told::Suspend) => supervisor.stop(TRIES_TO_STOP),
             Some(Told::Child) | None => {}
         }
     }
     supervisor.watchdog.dismiss();
     // A group has ended once its first process has.
     let code = supervisor.group.code.unwrap_or(u8::MAX);
-    Ending { code, is_lost: supervisor.is_lost }
+    Ending { code, is_told: supervisor.is_told, is_lost: supervisor.is_lost }
 }
 
-impl Supervisor<'_> {
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const TIME_TO_STOP: Duration = Duration::from_millis(200);
+const TIME_TO_GO_ON: Duration = Duration::from_millis(50);
+const TRIES_TO_STOP: u8 = 10;
+
+impl<L: Lease> Supervisor<'_, L> {
     /// Ends the group in time. Returns when to look again.
     fn on_time(&mut self) -> Instant {
         let now = Instant::now();
-        let left = self.guard.remaining();
+        let left = self.lease.remaining();
         self.tell_watchdog(left);
         if left <= self.grace.terminate_at && !self.is_lost {
             self.is_lost = true;
             // Standard error may be closed.
-            let _ = writeln!(io::stderr(), "redlocked: {}: ending the command", why_lost(self.guard));
+            let _ = writeln!(io::stderr(), "redlocked: {}: ending the command", self.lease.why_lost());
             self.end(Signal::SIGTERM);
         }
         if left <= self.grace.kill_at || self.kill.is_some_and(|kill| kill <= now) {
             self.group.signal(Signal::SIGKILL);
-            return now + Self::PAUSE;
+            return now + PAUSE;
         }
-        let lease = if self.is_lost { self.grace.kill_at } else { self.grace.terminate_at };
+        let limit = if self.is_lost { self.grace.kill_at } else { self.grace.terminate_at };
         match self.stop.take_if(|stop| stop.due <= now) {
             Some(Stop { is_continued: true, tries, .. }) => self.stop(tries),
             Some(Stop { tries, .. }) => {
                 self.group.signal(Signal::SIGCONT);
                 let tries = tries.checked_sub(1);
-                self.stop =
-                    tries.map(|tries| Stop { due: now + Self::TIME_TO_GO_ON, is_continued: true, tries });
+                self.stop = tries.map(|tries| Stop { due: now + TIME_TO_GO_ON, is_continued: true, tries });
             }
             None => {}
         }
         let stop = self.stop.as_ref().map(|stop| stop.due);
         // Timers stand still while the machine is suspended, and the watchdog waits for news.
-        let look = (left.saturating_sub(lease)).min(Self::LONGEST_PAUSE);
+        let look = (left.saturating_sub(limit)).min(LONGEST_PAUSE);
         let next = self.kill.into_iter().chain(stop).fold(now + look, Ord::min);
         // No signal tells of the end of processes that are not our children.
-        if self.group.code.is_some() { next.min(now + Self::PAUSE) } else { next }
+        if self.group.code.is_some() { next.min(now + PAUSE) } else { next }
     }
-
-    const PAUSE: Duration = Duration::from_millis(20);
-    const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-    const TIME_TO_STOP: Duration = Duration::from_millis(200);
-    const TIME_TO_GO_ON: Duration = Duration::from_millis(50);
-    const TRIES_TO_STOP: u8 = 10;
 
     /// Half of the time before the end of the lease in which this process kills.
     fn tell_watchdog(&mut self, left: Duration) {
@@ -173,7 +231,7 @@ impl Supervisor<'_> {
     /// neither of them goes on, nor is the shell seen to stop. So the group is continued for a
     /// moment, and told again.
     fn stop(&mut self, tries: u8) {
-        let due = Instant::now() + Self::TIME_TO_STOP;
+        let due = Instant::now() + TIME_TO_STOP;
         self.stop = Some(Stop { due, is_continued: false, tries });
         self.group.signal(Signal::SIGTSTP);
     }
@@ -201,7 +259,7 @@ impl Supervisor<'_> {
             let was_lent = self.terminal.take_back();
             stop_this_process();
             // Meanwhile no renewal was sent.
-            if self.guard.remaining() <= self.grace.kill_at {
+            if self.lease.remaining() <= self.grace.kill_at {
                 return;
             }
             if was_lent || wants_terminal {
@@ -209,15 +267,6 @@ impl Supervisor<'_> {
             }
         }
         self.group.signal(Signal::SIGCONT);
-    }
-}
-
-/// Why the lock is lost, or about to be.
-pub(crate) fn why_lost(guard: &LockGuard) -> String {
-    let key = printable(guard.key());
-    match guard.lost_reason() {
-        Some(reason) => format!("the lock on `{key}` was lost: {reason}"),
-        None => format!("the lock on `{key}` cannot be renewed"),
     }
 }
 

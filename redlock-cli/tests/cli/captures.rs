@@ -50,7 +50,14 @@ fn captured(server: &RedisServer, arguments: &str) -> String {
     for (columns, lines) in SIZES {
         let script = format!("\"$tool\" {arguments}; echo [exit $?]");
         let terminal = Terminal::sized(server, "sh", &["-c", &script], columns, lines);
-        kit::eventually("it ends", || terminal.unwrapped().trim_end().ends_with(']'));
+        let has_ended = || {
+            terminal
+                .unwrapped()
+                .lines()
+                .last()
+                .is_some_and(|last| last.starts_with("[exit ") && last.ends_with(']'))
+        };
+        kit::eventually("it ends", has_ended);
         writeln!(all, "── {columns} columns ──\n{}", terminal.unwrapped()).unwrap();
     }
     all

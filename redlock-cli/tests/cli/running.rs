@@ -216,3 +216,90 @@ fn a_signal_that_nohup_ignores_stays_ignored() {
     assert_eq!(nohup.wait().unwrap().code(), Some(0));
     assert_eq!(done.text(), "ready\ndone\n");
 }
+
+#[test]
+fn a_leader_runs_the_command_and_the_next_one_when_it_is_killed() {
+    let server = RedisServer::start();
+    let order = Scratch::new();
+    let script = |name: &str| format!("echo {name} $REDLOCK_FENCING_TOKEN >>{}; sleep 60", order.path());
+    let lead = |name: &str| {
+        let (script, address) = (script(name), format!("10.0.0.5:{name}"));
+        let arguments =
+            ["--leader", "--ttl", "2s", "--announce", &address, "loop", "--", "sh", "-c", &script];
+        Running::start(&server.url(), &[&["run"], &arguments[..]].concat())
+    };
+    let first = lead("1");
+    eventually("it leads", || order.text().lines().count() == 1);
+    let shown = || said(&server.url(), &["leader", "loop"]).out;
+    eventually("it has announced itself", || shown().contains("announced:  10.0.0.5:1\n"));
+    let mut second = lead("2");
+    eventually("the other one stands by", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
+    first.signal("-KILL");
+    eventually("the other one leads", || order.text().lines().count() == 2);
+    let text = order.text();
+    let terms: Vec<(&str, u64)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' ').and_then(|(name, term)| Some((name, term.parse().ok()?))))
+        .collect();
+    assert!(matches!(terms[..], [("1", first), ("2", second)] if first < second), "{terms:?}");
+    assert!(second.is_running());
+    second.signal("-TERM");
+    assert_eq!(second.said().code, Some(143));
+    assert!(server.keys().is_empty(), "the lead is free at once: {:?}", server.keys());
+}
+
+#[test]
+fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds() {
+    let server = RedisServer::start();
+    let runs = Scratch::new();
+    let script = format!("echo run >>{0}; [ $(wc -l <{0}) -gt 1 ] || exit 3", runs.path());
+    let ended = said(&server.url(), &["run", "--leader", "loop", "--", "sh", "-c", &script]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.err, "redlocked: the command ended with 3: standing by again\n");
+    assert_eq!(runs.text(), "run\nrun\n");
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_leader_that_resigns_ends_its_command_first_and_one_that_stands_by_ends_at_a_signal() {
+    let server = RedisServer::start();
+    let order = Scratch::new();
+    // It has its whole process group killed only where it does not end by itself.
+    let script = format!(
+        "trap 'echo end >>{0}; exit 0' TERM; echo begin >>{0}; while :; do sleep 0.05; done",
+        order.path()
+    );
+    let mut leader = Running::start(&server.url(), &["run", "--leader", "loop", "--", "sh", "-c", &script]);
+    eventually("it leads", || order.text() == "begin\n");
+    let standby =
+        Running::start(&server.url(), &["run", "--leader", "loop", "--", "touch", "/no/such/folder/file"]);
+    eventually("the other one stands by", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
+    standby.signal("-INT");
+    let standby = standby.said();
+    assert_eq!((standby.code, &*standby.err), (Some(130), ""));
+
+    let resigns = || said(&server.url(), &["resign", "loop", "--yes"]).code == Some(0);
+    eventually("its record is there, and it resigns", resigns);
+    eventually("it leads again", || order.text().matches("begin\n").count() == 2);
+    assert!(leader.is_running());
+    leader.signal("-TERM");
+    let ended = leader.said();
+    assert_eq!(ended.code, Some(0), "as the command has ended: {}", ended.err);
+    assert!(ended.err.contains("the lead of `loop` was lost: ending the command"), "{}", ended.err);
+    assert!(order.text().ends_with("end\n"));
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_leader_whose_command_cannot_be_started_ends_and_takes_no_options_of_a_wait() {
+    let server = RedisServer::start();
+    let missing = said(&server.url(), &["run", "--leader", "loop", "--", "/no/such/command"]);
+    assert_eq!(missing.code, Some(69));
+    assert!(missing.err.starts_with("redlocked: cannot start /no/such/command: "), "{}", missing.err);
+    assert!(server.keys().is_empty());
+    for option in [&["--wait", "1s"][..], &["-n"], &["-E", "3"], &["--min-hold", "1s"], &["--quiet"]] {
+        let refused = said(&server.url(), &[&["run", "--leader"], option, &["loop", "--", "true"]].concat());
+        assert_eq!(refused.code, Some(64), "{option:?}");
+    }
+    assert_eq!(said(&server.url(), &["run", "--announce", "a", "loop", "--", "true"]).code, Some(64));
+}

@@ -1,0 +1,129 @@
+//! `redlocked run --leader`: the command runs while this process leads.
+
+use std::fmt;
+use std::future::pending;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use redlocked::{LeadError, LockManager, Term};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::signals::Signals;
+use super::supervisor::{Ending, Grace, supervise};
+use super::{exit_code_of, label, refuse_what_no_wait_ends, start};
+use crate::args::{RunArgs, ServerArgs};
+use crate::exit::{Failure, OS};
+
+/// What this process does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    StandsBy,
+    Runs,
+    /// The command was told to end, and has, with this code.
+    HasEnded(u8),
+}
+
+/// The command has ended by itself, and not well: another candidate may do better.
+struct HasFailed(u8);
+
+impl fmt::Display for HasFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the command ended with {}", self.0)
+    }
+}
+
+/// Stands by, runs the command while it leads, and so on until the command ends with 0, or this
+/// process is told to end.
+pub(super) async fn run_as_leader(
+    server: &ServerArgs,
+    locks: &LockManager,
+    args: RunArgs,
+    grace: Grace,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    refuse_what_no_wait_ends(locks).await?;
+    let election = locks.election(&args.key).ttl(args.ttl).label(label(&args));
+    let election = match &args.announce {
+        Some(text) => election.announce(text.as_str()),
+        None => election,
+    };
+    let (doing, mut done) = watch::channel(Doing::StandsBy);
+    let candidate = Candidate { server: server.resolved()?, locks: locks.clone(), args, grace, doing };
+    let here = Handle::current();
+    // A sync body is told of its end, where an async one is dropped: only the first can end its
+    // command gently, and wait until that has ended.
+    let mut leads = tokio::task::spawn_blocking(move || {
+        election.lead_blocking(|term| here.block_on(candidate.run(term)))
+    });
+    let mut told = None;
+    let end = async {
+        told = Some(signals.end().await);
+        // A command is told by its supervisor, and may take its time.
+        let _ = done.wait_for(|doing| *doing != Doing::Runs).await;
+        let _ = locks.shutdown(Duration::ZERO).await;
+        pending().await
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = &mut leads => outcome,
+        never = end => never,
+    };
+    let last = *done.borrow();
+    match (outcome.map_err(|error| Failure::new(OS, error.to_string()))?, told, last) {
+        (Ok(code), ..) => code,
+        (Err(_), Some(_), Doing::HasEnded(code)) | (Err(LeadError::Body(HasFailed(code))), ..) => Ok(code),
+        (Err(_), Some(signal), _) => Ok(exit_code_of(signal as i32)),
+        (Err(LeadError::Lock(error)), None, _) => Err(error.into()),
+    }
+}
+
+struct Candidate {
+    server: ServerArgs,
+    locks: LockManager,
+    args: RunArgs,
+    grace: Grace,
+    doing: watch::Sender<Doing>,
+}
+
+impl Candidate {
+    /// One term. An error of the command ends the term, and one of this process ends all.
+    async fn run(&self, term: &Term) -> Result<Result<u8, Failure>, HasFailed> {
+        // A waiter is granted the lock for one second, which its first renewal makes the ttl.
+        while term.remaining() <= self.grace.terminate_at {
+            if !term.is_leading() {
+                return Ok(Ok(0));
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        self.doing.send_replace(Doing::Runs);
+        let ending = match self.run_command(term).await {
+            Ok(ending) => ending,
+            Err(failure) => {
+                self.doing.send_replace(Doing::StandsBy);
+                return Ok(Err(failure));
+            }
+        };
+        self.doing.send_replace(if ending.is_told { Doing::HasEnded(ending.code) } else { Doing::StandsBy });
+        if ending.is_lost {
+            // A late renewal may have saved the lock, but not the command.
+            term.resign();
+        } else if ending.code != 0 && !ending.is_told {
+            let failed = HasFailed(ending.code);
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "redlocked: {failed}: standing by again");
+            return Err(failed);
+        }
+        Ok(Ok(ending.code))
+    }
+
+    async fn run_command(&self, term: &Term) -> Result<Ending, Failure> {
+        // None that came while this process stood by is for the command.
+        let mut signals = Signals::listen()?;
+        let (watchdog, group) =
+            start(&self.server, &self.locks, &self.args, self.grace, term.number()).await?;
+        let lease = (term, self.args.key.as_str());
+        Ok(supervise(group, &lease, self.grace, &mut signals, watchdog).await)
+    }
+}
