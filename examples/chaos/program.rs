@@ -191,6 +191,8 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
          token",
         result.holds, result.foreign, result.writes, result.refused
     );
+    let tickets = &chaos.history.tickets;
+    println!("tickets        {} given, {} redeemed", tickets.given, tickets.redeemed);
     println!(
         "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times a lock that was \
          waited for had no holder",

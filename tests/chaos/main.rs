@@ -14,6 +14,7 @@ mod clients;
 mod cluster;
 mod mark;
 mod quorum;
+mod tickets;
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};
@@ -51,7 +52,7 @@ fn seed() -> u64 {
 fn summary<G>(chaos: &Chaos<G>) {
     let result = chaos.history.result();
     report(&format!(
-        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} writes, {} of them refused; {}; \
+        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} tickets given, {} redeemed; {} writes, {} of them refused; {}; \
          the latest {:.1?} late; {}",
         result.violations.len(),
         result.excused,
@@ -60,6 +61,8 @@ fn summary<G>(chaos: &Chaos<G>) {
         result.holds,
         chaos.history.entered_over_time(4),
         result.foreign,
+        chaos.history.tickets.given,
+        chaos.history.tickets.redeemed,
         result.writes,
         result.refused,
         chaos.history.calls,

@@ -161,6 +161,7 @@ impl<G: Environment> Chaos<G> {
             }
             let sample = self.environment.sample();
             self.listen(foreign_client.as_ref().map(|(_, holds)| holds));
+            self.deliver_tickets();
             for keys in self.environment.disturbances() {
                 self.history.liveness.disturbed(keys.as_deref());
             }
@@ -297,6 +298,23 @@ impl<G: Environment> Chaos<G> {
         for hold in foreign.into_iter().flat_map(Receiver::try_iter) {
             self.foreign_holds += 1;
             self.history.add((0, self.foreign_holds), hold);
+        }
+    }
+
+    /// A ticket goes to one process of the role, frozen or not, and sometimes to a second one, which
+    /// is to get nothing for it.
+    fn deliver_tickets(&mut self) {
+        for ticket in self.history.tickets.take() {
+            let mut takers: Vec<&mut Worker> = self
+                .workers
+                .iter_mut()
+                .filter(|one| one.role == Role::Travels)
+                .map(|one| &mut one.worker)
+                .collect();
+            let copies = if self.random.percent(30) { 2 } else { 1 };
+            for _ in 0..copies.min(takers.len()) {
+                takers.swap_remove(self.random.index(takers.len())).tell(&ticket);
+            }
         }
     }
 

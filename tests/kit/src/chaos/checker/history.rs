@@ -10,6 +10,7 @@ use crate::chaos::checker::liveness::{Liveness, Stall};
 use crate::chaos::checker::{CheckResult, Checker, Hold, HoldId, Loss, LossDetection};
 use crate::chaos::environment::Sample;
 use crate::chaos::event_log::EventLog;
+use crate::chaos::workload::tickets::Tickets;
 use crate::{Line, between, now};
 
 /// A violation is reported with the events this long before and after it.
@@ -42,6 +43,8 @@ pub struct History {
     forced: Vec<Loss>,
     /// How each call ended, and how late.
     pub calls: Calls,
+    /// The locks that were given away and redeemed.
+    pub tickets: Tickets,
     /// Which locks were free or owned by no call.
     pub liveness: Liveness,
     /// The text of each finding: the log and calls around it.
@@ -53,6 +56,9 @@ pub struct History {
 impl History {
     pub(crate) fn record(&mut self, worker: usize, lines: Vec<Line>) {
         for line in lines {
+            if self.tickets.hear(&line) {
+                continue;
+            }
             let name = (worker, line.numbers[0]);
             let (called, waited) = (self.calls.since(name), self.calls.waits(name));
             self.calls.hear(worker, &line);

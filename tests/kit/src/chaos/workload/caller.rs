@@ -332,7 +332,7 @@ impl Caller {
     }
 
     /// Acquires, stays, releases.
-    async fn holds(
+    pub(crate) async fn holds(
         &mut self,
         request: LockRequest,
         call_params: CallParams,
@@ -382,7 +382,7 @@ async fn forces(locks: &LockManager, number: u64) {
     say("forced", &[number, now(), u64::from(done.is_ok())]);
 }
 
-async fn look_for(report: &HoldReport<'_>, time: Duration) {
+pub(crate) async fn look_for(report: &HoldReport<'_>, time: Duration) {
     let start = Instant::now();
     while report.look() && start.elapsed() < time {
         sleep(Duration::from_millis(5)).await;

@@ -31,6 +31,8 @@ pub enum Role {
     Rests,
     /// Managers that end when a server has refused all that they asked for.
     EndsRefused,
+    /// Short locks that are given away, and redeemed by another process of this role.
+    Travels,
 }
 
 /// The keys and callers of a role.
@@ -45,7 +47,7 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 13] = [
+pub(crate) const ROLES: [RoleSpec; 14] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
@@ -59,6 +61,7 @@ pub(crate) const ROLES: [RoleSpec; 13] = [
     RoleSpec { role: Role::Waits, first_key: 12, keys: 1, callers: 1, may_die: false },
     RoleSpec { role: Role::Rests, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::EndsRefused, first_key: 0, keys: 4, callers: 1, may_die: true },
+    RoleSpec { role: Role::Travels, first_key: 0, keys: 4, callers: 1, may_die: true },
 ];
 
 impl Role {
@@ -123,6 +126,9 @@ impl Fleet {
         pace: (10, 60),
         absence: 0,
     };
+
+    /// Some of whose locks travel: not on a quorum, which has no tickets.
+    pub(crate) const TRAVELS: Self = Self { roles: &[(Role::Mixed, 5), (Role::Travels, 3)], ..Self::MIXED };
 
     /// The keys that may be taken.
     pub(crate) fn keys(&self) -> Vec<u64> {

@@ -8,4 +8,5 @@ pub mod many_callers;
 pub mod refused;
 pub mod report;
 pub mod ticker;
+pub mod tickets;
 pub mod worker;

@@ -111,6 +111,17 @@ impl<'a> HoldReport<'a> {
         say("asks", &[self.hold, now(), after(now(), ttl)]);
     }
 
+    /// Before the lock is given away into a ticket that lasts so long: then others may have it,
+    /// although the answer is late.
+    pub(crate) fn gives_away(self, lasts: Duration) -> Leaving {
+        self.look();
+        self.asks_for(lasts);
+        let leaving = Leaving { hold: self.hold, asked: now() };
+        // It has no guard to look at any more.
+        std::mem::forget(self);
+        leaving
+    }
+
     /// False when the lock is not held any more.
     pub(crate) fn look(&self) -> bool {
         let at = now();
@@ -123,6 +134,19 @@ impl<'a> HoldReport<'a> {
             say("over", &[self.hold, at]);
         }
         false
+    }
+}
+
+/// A hold that ends when its lock was given away.
+pub struct Leaving {
+    hold: u64,
+    asked: u64,
+}
+
+impl Leaving {
+    /// Without a ticket, the lock may have been lost since it was asked for.
+    pub(crate) fn ends(self, has_ticket: bool) {
+        say("left", &[self.hold, if has_ticket { now() } else { self.asked }]);
     }
 }
 

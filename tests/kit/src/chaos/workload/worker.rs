@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use redlocked::LockManager;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
@@ -49,7 +50,11 @@ impl WorkerParams {
 pub fn work(job: &Job) {
     let params = WorkerParams::from_numbers(&job.numbers);
     let (end, ended) = watch::channel(false);
-    listen(drop, move || {
+    let (arrived, tickets) = unbounded_channel();
+    let told = move |words| {
+        let _ = arrived.send(words);
+    };
+    listen(told, move || {
         let _ = end.send(true);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -70,16 +75,18 @@ pub fn work(job: &Job) {
     let (next, ticker) = (Rc::new(Cell::new(0)), Ticker::start());
     let spec = params.role.spec();
     let tasks = LocalSet::new();
+    let caller = |number: u64| Caller {
+        locks: locks.clone(),
+        random: Random::new(params.seed.wrapping_add(number << 32)),
+        keys: (spec.first_key, spec.keys),
+        ttls,
+        overrun: params.overrun,
+        next: Rc::clone(&next),
+        ticker: ticker.clone(),
+    };
+    tasks.spawn_local(caller(spec.callers).redeems(tickets));
     for number in 0..spec.callers {
-        let caller = Caller {
-            locks: locks.clone(),
-            random: Random::new(params.seed.wrapping_add(number << 32)),
-            keys: (spec.first_key, spec.keys),
-            ttls,
-            overrun: params.overrun,
-            next: Rc::clone(&next),
-            ticker: ticker.clone(),
-        };
+        let caller = caller(number);
         let (ended, url) = (ended.clone(), job.url.clone());
         tasks.spawn_local(async move {
             match params.role {
@@ -96,6 +103,7 @@ pub fn work(job: &Job) {
                 Role::Waits => caller.waits(ended).await,
                 Role::Rests => caller.rests(ended).await,
                 Role::EndsRefused => caller.ends_refused(ended, &url).await,
+                Role::Travels => caller.gives_away(ended).await,
             }
         });
     }

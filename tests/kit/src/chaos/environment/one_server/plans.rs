@@ -63,10 +63,16 @@ impl Plan {
         ..Self::CALM
     };
 
+    /// Locks that travel, while their processes are frozen and killed.
+    pub const TRAVELS: Self = Self {
+        fleet: Fleet { roles: &[(Role::Travels, 6), (Role::Mixed, 2)], ..Fleet::MIXED },
+        ..Self::MINOR_FAULTS
+    };
+
     /// All faults in which the server forgets no lock.
     pub const NO_DATA_LOSS: Self = Self {
         fleet: Fleet {
-            roles: &[(Role::Mixed, 8), (Role::LongHolds, 1), (Role::TtlChanges, 1)],
+            roles: &[(Role::Mixed, 5), (Role::Travels, 3), (Role::LongHolds, 1), (Role::TtlChanges, 1)],
             ..Fleet::MIXED
         },
         faults: &[
