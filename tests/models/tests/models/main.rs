@@ -8,6 +8,7 @@
 
 mod hand_off;
 mod quorum;
+mod tickets;
 
 use std::fmt::Debug;
 use std::hash::Hash;
