@@ -16,5 +16,6 @@ mod quorum;
 mod replicas;
 mod sentinel;
 mod subsets;
+mod tickets;
 #[cfg(feature = "tls")]
 mod tls;
