@@ -14,6 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::forks::powers_of_a_child;
+use crate::leads;
 use crate::oracle::CallId;
 use crate::plan::{Call, Gift, Hold, ProcessPlan, Way, What};
 use crate::run::{judge, tell};
@@ -38,7 +39,10 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
     match call.what {
         What::Hold(hold) => {
             let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
-            let outcome = keep(id, process, &hold, &locks, settings).await;
+            let outcome = match hold.leads {
+                Some(ends) => leads::perform(id, process, hold, ends, locks, settings.cohort > 0).await,
+                None => keep(id, process, &hold, &locks, settings).await,
+            };
             World::here().note(|| format!("call {id}: {}", told(&outcome)));
             if let Err(LockError::Busy { .. } | LockError::TimedOut { .. }) = outcome {
                 judge(|oracle| oracle.on_refused(id));

@@ -75,7 +75,7 @@ impl Commands {
         let Topology::One(version) = plan.topology else { return None };
         let is_calm = plan.faults.iter().all(|(_, fault)| matches!(fault, Fault::RefuseWrites(..)));
         let in_cohorts = plan.processes.iter().any(|process| process.cohort > 0);
-        (is_calm && !in_cohorts && plan.latency.late == 0 && !plan.has_tickets()).then(|| Self {
+        (is_calm && !in_cohorts && plan.latency.late == 0 && !plan.has_other_costs()).then(|| Self {
             plan: Rc::clone(plan),
             calls: BTreeMap::new(),
             allowed: 8_000,

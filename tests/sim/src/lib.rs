@@ -42,6 +42,7 @@ pub mod coverage;
 pub mod faults;
 pub mod forks;
 pub mod groups;
+pub mod leads;
 pub mod mutants;
 pub mod oracle;
 pub mod plan;

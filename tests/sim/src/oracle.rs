@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redlock_runtime::{LockError, LockGuard};
+use redlock_runtime::{LockError, LockGuard, Term};
 
 use crate::commands::Commands;
 use crate::promises::{Broken, Promises, Stored};
@@ -74,15 +74,40 @@ impl Known {
             Phase::Inside { .. } => true,
             // It has one of its keys, perhaps, and waits for the next.
             Phase::Waiting => self.keys.len() > 1,
-            Phase::Ended { .. } => false,
+            Phase::Ended { .. } | Phase::Pausing => false,
         }
     }
 }
 
 enum Phase {
     Waiting,
-    Inside { since: u64, guard: Weak<LockGuard> },
-    Ended { at: u64 },
+    Inside {
+        since: u64,
+        account: Account,
+    },
+    Ended {
+        at: u64,
+    },
+    /// A candidate whose body has failed stands by again after a while, which it alone knows.
+    Pausing,
+}
+
+/// What a caller that is inside knows of it.
+enum Account {
+    Guard(Weak<LockGuard>),
+    Term(Term),
+}
+
+impl Account {
+    /// What is left of its lease; `None` when that is over. To be asked in its process.
+    fn left(&self) -> Option<Duration> {
+        match self {
+            Self::Guard(guard) => {
+                guard.upgrade().filter(|guard| guard.is_held()).map(|guard| guard.remaining())
+            }
+            Self::Term(term) => term.is_leading().then(|| term.remaining()),
+        }
+    }
 }
 
 /// What a server stores of a lock.
@@ -233,9 +258,8 @@ impl Oracle {
     pub fn look_at(&mut self, stored: &[Stored]) {
         let world = World::here();
         let left = |known: &Known| {
-            let Phase::Inside { guard, .. } = &known.phase else { return None };
-            let guard = guard.upgrade()?;
-            world.within(known.process, || guard.is_held().then(|| nanos(guard.remaining())))
+            let Phase::Inside { account, .. } = &known.phase else { return None };
+            world.within(known.process, || account.left().map(nanos))
         };
         let left: BTreeMap<_, _> =
             self.calls.iter().filter_map(|(call, known)| Some((*call, left(known)?))).collect();
@@ -286,7 +310,8 @@ impl Oracle {
             began: now,
             inherits,
             phase: Phase::Waiting,
-            has_been_inside: false,
+            // A candidate begins anew after each of its terms.
+            has_been_inside: self.calls.get(&call).is_some_and(|known| known.has_been_inside),
             limit: limit.map(|limit| (limit, world.stopped_for(process))),
             kept_until: 0,
             is_told_late: false,
@@ -302,10 +327,48 @@ impl Oracle {
 
     /// A caller is inside.
     pub fn enters(&mut self, call: CallId, guard: &Arc<LockGuard>) {
+        let account = Account::Guard(Arc::downgrade(guard));
+        self.is_inside(call, account, guard.is_held(), |key| guard.fencing_token_of(key));
+    }
+
+    /// The body of a candidate has failed.
+    pub fn pauses(&mut self, call: CallId) {
+        self.ends(call, Duration::ZERO);
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.phase = Phase::Pausing;
+        }
+    }
+
+    /// True until the next body of that candidate.
+    #[must_use]
+    pub fn is_pausing(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(|known| matches!(known.phase, Phase::Pausing))
+    }
+
+    /// The body of a candidate begins.
+    pub fn leads(&mut self, call: CallId, term: &Term) {
+        self.is_inside(call, Account::Term(term.clone()), term.is_leading(), |_| Some(term.number()));
+    }
+
+    /// The body of a candidate is at work.
+    pub fn acts(&mut self, call: CallId, term: &Term) {
+        if !term.is_leading() {
+            self.violated("a leader acts only in its term", format!("call {call}, term {}", term.number()));
+        }
+        self.check_exclusion();
+    }
+
+    fn is_inside(
+        &mut self,
+        call: CallId,
+        account: Account,
+        is_held: bool,
+        fence: impl Fn(&str) -> Option<u64>,
+    ) {
         let now = World::here().now();
         self.holds += 1;
         if let Some(known) = self.calls.get_mut(&call) {
-            known.phase = Phase::Inside { since: now, guard: Arc::downgrade(guard) };
+            known.phase = Phase::Inside { since: now, account };
             known.has_been_inside = true;
         }
         if let Some(commands) = &mut self.commands {
@@ -315,21 +378,20 @@ impl Oracle {
             known.keys.iter().any(|key| self.lost_at.contains_key(key) || self.being_lost.contains_key(key))
         });
         let broken =
-            self.promises.as_mut().and_then(|promises| promises.enters(call, guard.is_held(), is_taken_away));
+            self.promises.as_mut().and_then(|promises| promises.enters(call, is_held, is_taken_away));
         self.broken(broken);
         self.check_exclusion();
-        if !guard.is_held() {
+        if !is_held {
             return;
         }
         let keys = self.calls.get(&call).map(|known| known.keys.clone()).unwrap_or_default();
         for key in keys {
-            let Some(fence) = guard.fencing_token_of(&key).filter(|fence| *fence > 0) else { continue };
+            let Some(fence) = fence(&key).filter(|fence| *fence > 0) else { continue };
             let before = self.fences.insert(key.clone(), (fence, call));
             // One of them may have lost it before it knew that it had it.
             let may_be_lost = self.calls.get(&call).is_some_and(|known| self.may_have_lost(&key, known));
             if let Some((before, other)) = before
                 && before >= fence + self.forgotten
-                && other != call
                 && !may_be_lost
                 && !(self.clock_has_jumped && self.lost_at.contains_key(&key))
             {
@@ -488,10 +550,9 @@ impl Oracle {
         let world = World::here();
         let mut inside: BTreeMap<&str, Vec<(CallId, &Known, u64)>> = BTreeMap::new();
         for (call, known) in &self.calls {
-            if let Phase::Inside { since, guard } = &known.phase
+            if let Phase::Inside { since, account } = &known.phase
                 && !world.is_dead(known.process)
-                && let Some(guard) = guard.upgrade()
-                && world.within(known.process, || guard.is_held())
+                && world.within(known.process, || account.left()).is_some()
             {
                 for key in &known.keys {
                     inside.entry(key).or_default().push((*call, known, *since));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::oracle::CallId;
-use crate::plan::{Fault, Hold, Plan, Topology, What};
+use crate::plan::{BodyEnds, Fault, Hold, Plan, Topology, What};
 use crate::server::Version;
 use crate::world::{ProcessId, World};
 
@@ -301,9 +301,11 @@ impl Promises {
         if !is_held && self.only_key(call).is_none() {
             return Some(("a call for several keys returns with all of them", format!("call {call}")));
         }
-        // A ticket is redeemed past those who wait.
-        let redeems = self.hold(call).is_some_and(|hold| hold.redeems);
-        if is_taken_away || redeems { None } else { self.passes(call, now) }
+        // A ticket is redeemed past those who wait. Since when a candidate stands by again after an
+        // error, it alone knows.
+        let is_first =
+            self.hold(call).is_some_and(|hold| hold.redeems || hold.leads == Some(BodyEnds::Fails));
+        if is_taken_away || is_first { None } else { self.passes(call, now) }
     }
 
     /// First come, first served.
@@ -628,7 +630,8 @@ impl Promises {
         let Some(Known { process, began, phase: Phase::Ended { at, .. }, .. }) = self.calls.get(&call) else {
             return false;
         };
-        if self.is_forbidden(*began, *at) {
+        let pauses = self.hold(call).is_some_and(|hold| hold.leads == Some(BodyEnds::Fails));
+        if pauses || self.is_forbidden(*began, *at) {
             return false;
         }
         let key = self.only_key(call);

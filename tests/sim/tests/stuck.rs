@@ -41,3 +41,8 @@ fn a_caller_that_blocks_its_runtime_has_given_its_lock_back() {
 fn a_lock_that_travels_has_one_holder_at_a_time_and_is_redeemed_once() {
     holds("tickets");
 }
+
+#[test]
+fn one_body_leads_at_a_time_and_the_next_one_follows_at_once() {
+    holds("elections");
+}

@@ -4,6 +4,7 @@ pub(super) const LEASE: &str = "redlock-runtime/src/ground/lease.rs";
 pub(super) const LOCK_ALL: &str = "redlock-runtime/src/acquire/many.rs";
 pub(super) const REENTRANCY: &str = "redlock-runtime/src/reentrancy.rs";
 pub(super) const HANDLE: &str = "redlock-runtime/src/engine/handle.rs";
+pub(super) const LEAD: &str = "redlock-runtime/src/election/lead.rs";
 pub(super) const HOME: &str = "redlock-runtime/src/engine/home.rs";
 pub(super) const ASKING: &str = "redlock-runtime/src/engine/table/lock/asking.rs";
 pub(super) const FOLLOWERS: &str = "redlock-runtime/src/engine/table/lock/successors.rs";

@@ -25,6 +25,7 @@
 
 mod chaos;
 mod defects;
+mod elections;
 mod files;
 mod followers;
 mod mark;
@@ -62,9 +63,18 @@ pub struct Edit {
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL, stuck::ALL, tickets::ALL]
-        .into_iter()
-        .flatten()
+    [
+        defects::ALL,
+        survivors::ALL,
+        mark::ALL,
+        chaos::ALL,
+        followers::ALL,
+        stuck::ALL,
+        tickets::ALL,
+        elections::ALL,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Those that the chaos suite finds on real servers within a minute, too, and the tests of
@@ -109,4 +119,5 @@ const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";
 const ONCE: &str = "a ticket is redeemed once";
+const ACTS_IN_TERM: &str = "a leader acts only in its term";
 const MAX_HOLD: &str = "no caller is inside for longer than `max_hold`";

@@ -2,6 +2,7 @@
 //! open, such as how long each byte takes, the same seed decides while it runs.
 
 mod backlog;
+mod elections;
 mod kinds;
 mod matters;
 mod stuck;
@@ -187,6 +188,9 @@ pub struct Hold {
     pub redeems: bool,
     /// In the end it gives the lock away.
     pub gives: Option<Gift>,
+    /// It is a candidate, which leads again and again until it leaves: for as long as it holds the
+    /// lock else, and so its body ends.
+    pub leads: Option<BodyEnds>,
     /// What the caller does else in the end.
     pub way: Way,
     /// Then it blocks its runtime for so long, in the same poll.
@@ -211,6 +215,7 @@ impl Hold {
             forks: false,
             redeems: false,
             gives: None,
+            leads: None,
             way: Way::Release,
             blocks: 0,
         }
@@ -224,6 +229,19 @@ pub struct Gift {
     pub lasts: u64,
     /// The caller drops the call after so long, if it has no ticket then.
     pub leaves_after: Option<u64>,
+}
+
+/// What the body of a leader does in the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyEnds {
+    /// It returns, and the candidate leaves.
+    Returns,
+    /// It resigns, and the candidate stands by again.
+    Resigns,
+    /// It fails, and the candidate stands by again after a pause.
+    Fails,
+    /// It fails, the candidate is told, and stands by again.
+    StopsOnError,
 }
 
 /// How a caller uses a lock.
@@ -395,7 +413,8 @@ impl Plan {
     fn set_fenced(&mut self, which: u32) {
         for (number, call) in self.calls.iter_mut().enumerate() {
             if let What::Hold(hold) = &mut call.what {
-                hold.fenced = which == 1 || which == 0 && number % 2 == 0;
+                // The number of a term is a fencing token.
+                hold.fenced = hold.leads.is_some() || which == 1 || which == 0 && number % 2 == 0;
             }
         }
     }
@@ -449,10 +468,12 @@ impl Plan {
         waits.min().unwrap_or(u64::MAX)
     }
 
-    /// True when a caller gives its lock away: what that costs, its own tests say.
+    /// True when a caller gives its lock away, or leads: what that costs, its own tests say.
     #[must_use]
-    pub fn has_tickets(&self) -> bool {
-        self.calls.iter().any(|call| matches!(&call.what, What::Hold(hold) if hold.gives.is_some()))
+    pub fn has_other_costs(&self) -> bool {
+        self.calls.iter().any(
+            |call| matches!(&call.what, What::Hold(hold) if hold.gives.is_some() || hold.leads.is_some()),
+        )
     }
 
     /// The shortest `max_hold` of a call, in milliseconds.

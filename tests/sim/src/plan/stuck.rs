@@ -4,18 +4,20 @@
 
 use fastrand::Rng;
 
+use super::elections::elections;
 use super::matters::{Matter, one_of, processes};
 use super::tickets::tickets;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 6] = [
+pub(super) const STUCK: [(&str, Matter); 7] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
     ("refused-until-the-end", refused_until_the_end),
     ("blocking-callers", blocking_callers),
     ("tickets", tickets),
+    ("elections", elections),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The
