@@ -35,6 +35,8 @@ const BEHIND_CLAIMS: u64 = 350 * MILLISECOND;
 /// What a waiter may need on top that was told nothing, because the process that is stuck had the
 /// lock from itself.
 const OWN_POLL: u64 = 1_800 * MILLISECOND;
+/// And so much more for each caller in front of it: `docs/limits.md`.
+const OWN_POLL_BEHIND: u64 = 300 * MILLISECOND;
 
 /// So long a lock that was given back may stay, where the caller blocks its runtime at once.
 const BLOCKED: u64 = 500 * MILLISECOND;
@@ -281,9 +283,15 @@ impl Promises {
         let (now, claims) = (World::here().now(), self.claims()?);
         let mut waiting = self.calls.iter().filter(|(_, known)| known.phase == Phase::Waiting);
         let (call, _) = waiting.find(|(call, known)| {
-            let used = self.only_key(**call).and_then(|key| self.keys.get(&key)).map(|key| key.used);
+            let key = self.only_key(**call);
+            let used = key.and_then(|key| self.keys.get(&key)).map(|key| key.used);
             let since = |used: u64| used.max(known.began).max(quiet(**call));
-            runs(known.process) && used.is_some_and(|used| now > since(used) + claims + OWN_POLL)
+            let came_before = |other: &(&CallId, &Known)| {
+                other.0 != *call && other.1.began <= known.began && self.only_key(*other.0) == key
+            };
+            let in_front = u64::try_from(self.calls.iter().filter(came_before).count()).unwrap_or(u64::MAX);
+            let own_poll = OWN_POLL + OWN_POLL_BEHIND * in_front.min(44);
+            runs(known.process) && used.is_some_and(|used| now > since(used) + claims + own_poll)
         })?;
         Some(("a stuck process costs a claim", format!("call {call} waits")))
     }
