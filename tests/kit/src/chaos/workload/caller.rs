@@ -2,14 +2,14 @@
 //! users do.
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockGuard, LockManager, LockRequest, distributed_lock};
-use tokio::sync::watch;
+use redlocked::{LeadError, LockError, LockGuard, LockManager, LockRequest, Term, distributed_lock};
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::chaos::random::Random;
@@ -49,11 +49,13 @@ enum Action {
     IsForced,
     Inspects,
     DropsMany,
+    Leads,
 }
 
 /// The actions of a caller of short locks, each with its weight.
 const ACTIONS: &[(u64, Action)] = &[
-    (48, Action::Behaves),
+    (40, Action::Behaves),
+    (8, Action::Leads),
     (24, Action::IsCancelled),
     (9, Action::Overruns),
     (8, Action::Extends),
@@ -75,6 +77,7 @@ impl Caller {
                 Action::IsForced => self.forces_itself().await,
                 Action::Inspects => self.inspects().await,
                 Action::DropsMany => self.drops_many().await,
+                Action::Leads => self.leads().await,
             }
             sleep(Duration::from_millis(self.random.between(0, 4))).await;
         }
@@ -316,6 +319,51 @@ impl Caller {
         .await;
     }
 
+    /// Stands by and leads in place of holding, for one term: its body returns, resigns, or is
+    /// stopped.
+    async fn leads(&mut self) {
+        let (_, call_params) = self.request();
+        let wait = Duration::from_millis([300, 2000][self.random.index(2)]);
+        let (call_params, resigns) = (CallParams { wait, ..call_params }, self.random.percent(50));
+        let stays = Duration::from_millis(self.random.between(0, 60));
+        let election = self.locks.election(key(call_params.key)).ttl(call_params.ttl);
+        let call = CallReport::begin(call_params, &self.ticker);
+        let (is_inside, left) = (Cell::new(false), Notify::new());
+        let term = election.lead(async |term: Term| {
+            call.enters();
+            is_inside.set(true);
+            // Before another term of this candidate begins.
+            let mut leaves = Leaves(Some(&left));
+            if let Some(report) = HoldReport::of_term(&term, call_params) {
+                look_for(&report, stays).await;
+                say("write", &[call_params.hold, now()]);
+                call.leaves();
+                if resigns {
+                    term.resign();
+                    pending::<()>().await;
+                }
+            }
+            leaves.0 = None;
+            Ok::<_, LockError>(())
+        });
+        let patience = async {
+            sleep(wait).await;
+            if is_inside.get() {
+                pending::<()>().await;
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = term => outcome,
+            () = left.notified() => return,
+            () = patience => return,
+        };
+        match outcome {
+            Ok(()) => call.comes_back(&Ok(())),
+            Err(LeadError::Lock(error) | LeadError::Body(error)) => call.comes_back(&Err::<(), _>(error)),
+        }
+    }
+
     async fn inspects(&mut self) {
         let number = self.keys.0 + self.random.between(0, self.keys.1);
         let _ = self.locks.inspect(&key(number)).await;
@@ -350,6 +398,17 @@ impl Caller {
                 call.comes_back(&Ok(()));
             }
             Err(error) => call.comes_back(&Err::<(), _>(error)),
+        }
+    }
+}
+
+/// Tells that a body was stopped.
+struct Leaves<'a>(Option<&'a Notify>);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        if let Some(left) = self.0 {
+            left.notify_one();
         }
     }
 }
@@ -408,7 +467,7 @@ async fn keep(guard: &LockGuard, call_params: CallParams, time: Duration, ttls: 
             let _ = timeout(*pause, guard.extend(*ttl)).await;
             sleep(*pause / 4).await;
         }
-        std::future::pending::<()>().await;
+        pending::<()>().await;
     };
     tokio::select! {
         () = looks => {}

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlocked::{LockError, LockGuard};
+use redlocked::{LockError, LockGuard, Term};
 
 use crate::chaos::workload::ticker::Ticker;
 use crate::{between, now, say};
@@ -83,7 +83,8 @@ impl Drop for CallReport {
 /// Reports when a hold begins, goes on and ends. It always reads the clock before the lease: a
 /// holder that is frozen in between reports too early a deadline, never too late a one.
 pub struct HoldReport<'a> {
-    guard: &'a LockGuard,
+    /// What is left of the lease.
+    remaining: Box<dyn Fn() -> Duration + 'a>,
     hold: u64,
     /// The deadline of the lease as the holder last saw it.
     deadline: Cell<u64>,
@@ -97,12 +98,22 @@ impl<'a> HoldReport<'a> {
 
     /// A hold of one of the locks of the guard.
     pub(crate) fn of_one(guard: &'a LockGuard, call_params: CallParams, fence: u64) -> Option<Self> {
+        Self::of_lease(|| guard.remaining(), call_params, fence)
+    }
+
+    /// The term of a leader.
+    pub(crate) fn of_term(term: &'a Term, call_params: CallParams) -> Option<Self> {
+        Self::of_lease(|| term.remaining(), call_params, term.number())
+    }
+
+    fn of_lease(remaining: impl Fn() -> Duration + 'a, call_params: CallParams, fence: u64) -> Option<Self> {
         let entered = now();
-        let deadline = deadline(guard, entered)?;
+        let deadline = deadline(remaining(), entered)?;
         // A lease is shorter than the ttl, and counts from when the caller asked for it.
         let asked = deadline.saturating_sub(u64::try_from(call_params.ttl.as_nanos()).unwrap());
         say("entered", &[call_params.hold, call_params.key, fence, asked, entered, deadline]);
-        Some(Self { guard, hold: call_params.hold, deadline: Cell::new(deadline) })
+        let (remaining, deadline) = (Box::new(remaining), Cell::new(deadline));
+        Some(Self { remaining, hold: call_params.hold, deadline })
     }
 
     /// Before it asks for another ttl. A shorter one ends the lease early from when it is sent, and
@@ -125,7 +136,7 @@ impl<'a> HoldReport<'a> {
     /// False when the lock is not held any more.
     pub(crate) fn look(&self) -> bool {
         let at = now();
-        if let Some(deadline) = deadline(self.guard, at) {
+        if let Some(deadline) = deadline((self.remaining)(), at) {
             self.deadline.set(deadline);
             say("seen", &[self.hold, at, deadline]);
             return true;
@@ -157,8 +168,8 @@ impl Drop for HoldReport<'_> {
     }
 }
 
-fn deadline(guard: &LockGuard, at: u64) -> Option<u64> {
-    let left = u64::try_from(guard.remaining().as_nanos()).unwrap();
+fn deadline(remaining: Duration, at: u64) -> Option<u64> {
+    let left = u64::try_from(remaining.as_nanos()).unwrap();
     (left > 0).then(|| at + left)
 }
 
