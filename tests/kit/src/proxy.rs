@@ -36,6 +36,8 @@ struct Client {
     is_replica: AtomicBool,
     /// How often it has sent something.
     requests: AtomicU64,
+    /// How often it had, when the server last sent something.
+    answered: AtomicU64,
 }
 
 impl Proxy {
@@ -91,8 +93,10 @@ impl Proxy {
                     stream: Arc::downgrade(&client),
                     is_replica: AtomicBool::default(),
                     requests: AtomicU64::default(),
+                    answered: AtomicU64::default(),
                 });
                 clients.push(Arc::clone(&asks));
+                let answers = Arc::clone(&asks);
                 shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
                 let held = Arc::clone(&shared);
@@ -110,7 +114,10 @@ impl Proxy {
                 });
                 let held = Arc::clone(&shared);
                 thread::spawn(move || {
-                    pump(&server, &to_client, |_| held.holds_replies.load(Ordering::SeqCst));
+                    pump(&server, &to_client, |_| {
+                        answers.answered.store(answers.requests.load(Ordering::SeqCst), Ordering::SeqCst);
+                        held.holds_replies.load(Ordering::SeqCst)
+                    });
                 });
             }
         });
@@ -137,7 +144,7 @@ impl Proxy {
     /// connection, or have had the time to read. False when nothing was sent, or when a client has
     /// asked meanwhile: the server does not hear of it, and the connection is cut.
     pub fn say(&self, bytes: &[u8]) -> bool {
-        /// So long after a request the server has answered it.
+        /// So long after a request the server has answered all of it, if it has answered at all.
         const QUIET: Duration = Duration::from_millis(30);
         const READ: Duration = Duration::from_millis(100);
         let clients = self.shared.clients.lock().unwrap().clone();
@@ -148,10 +155,13 @@ impl Proxy {
             .map(|client| (asked(&client), client))
             .collect();
         let is_idle = || clients.iter().all(|(before, client)| *before == asked(client));
+        // A server that gets no time answers later.
+        let is_answered =
+            || clients.iter().all(|(before, client)| *before == client.answered.load(Ordering::SeqCst));
         thread::sleep(QUIET);
         self.shared.holds_requests.store(true, Ordering::SeqCst);
         let mut is_said = false;
-        if is_idle() {
+        if is_idle() && is_answered() {
             for client in clients.iter().filter_map(|(_, client)| client.stream.upgrade()) {
                 is_said |= (&*client).write_all(bytes).is_ok();
             }
