@@ -34,8 +34,8 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrant: bool,
-    /// Redeemed in place of a try.
-    pub(crate) ticket: Option<Ticket>,
+    /// Redeemed in place of a try. In a box, because each future under a lock has room for it.
+    pub(crate) ticket: Option<Box<Ticket>>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,

@@ -53,7 +53,7 @@ impl LockManager {
     /// ```
     pub fn redeem(&self, ticket: Ticket) -> LockRequest {
         let mut request = LockRequest::new(Some(self.clone()), OneOrMany::One(ticket.key().to_owned()));
-        request.options.ticket = Some(ticket);
+        request.options.ticket = Some(Box::new(ticket));
         request
     }
 }
