@@ -77,6 +77,8 @@ struct Known {
     process: ProcessId,
     began: u64,
     phase: Phase,
+    /// It was seen in the queue: what it was granted, it has to claim.
+    has_queued: bool,
     has_been_inside: bool,
     /// Its lock was seen to be lost.
     is_lost: bool,
@@ -229,6 +231,7 @@ impl Promises {
                 process,
                 began,
                 phase: Phase::Waiting,
+                has_queued: false,
                 has_been_inside: false,
                 is_lost: false,
                 blocks_since: None,
@@ -264,9 +267,14 @@ impl Promises {
     /// A caller has the lock and knows it, or keeps it taken, or a foreign client has it, or a
     /// caller that is not known by its label.
     fn is_used(&self, now: u64, lock: &Stored) -> bool {
-        let has_it = |call: CallId| match self.calls.get(&call).map(|known| known.phase) {
-            // It has one of its keys, and waits for the next.
-            Some(Phase::Waiting) => self.only_key(call).is_none(),
+        let known = |call| self.calls.get(&call);
+        let has_it = |call: CallId| match known(call).map(|known| known.phase) {
+            // It has one of its keys, and waits for the next. Or its own request took the lock, for
+            // the ttl, and its process has stopped before the answer came.
+            Some(Phase::Waiting) => {
+                let took_it = known(call).is_some_and(|known| !known.has_queued && !runs(known.process));
+                took_it || self.only_key(call).is_none()
+            }
             Some(Phase::Inside { .. }) | None => true,
             Some(Phase::Ended { kept_until, .. }) => now < kept_until,
         };
@@ -513,6 +521,11 @@ impl Promises {
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         if let Some(broken) = self.look_at_stuck(now, lock) {
             return Some(broken);
+        }
+        for waiter in &lock.waiters {
+            if let Some(known) = self.calls.get_mut(waiter) {
+                known.has_queued = true;
+            }
         }
         if self.is_used(now, lock) {
             self.keys.entry(lock.key).or_default().used = now;
