@@ -41,6 +41,15 @@ async fn stand_by(server: &RedisServer, count: usize) {
     }
 }
 
+/// Waits until the lock is free.
+async fn withdrawn(server: &RedisServer) {
+    let start = Instant::now();
+    while leads(server) {
+        assert!(start.elapsed() < LIMIT, "the lock is held");
+        tokio::time::sleep(SECOND / 1000).await;
+    }
+}
+
 fn leads(server: &RedisServer) -> bool {
     server.run::<u32>("EXISTS lock:k") == 1
 }

@@ -6,7 +6,7 @@ use kit::{Proxy, RedisServer, SECOND, connect, eventually, unique};
 use redlocked::{Election, LeadError, Leader, LockError, LockManager, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{endless, in_time, stand_by};
+use super::{endless, in_time, stand_by, withdrawn};
 
 /// No test waits for its end.
 const LONG: Duration = Duration::from_secs(300);
@@ -59,7 +59,9 @@ fn the_leader_its_term_and_its_time_are_one_command() {
             assert!(watcher.leader().await.unwrap().is_some_and(|again| again.is_same_term(&leader)));
         }
         assert_eq!(server.client_commands(), 10);
+        // A runtime that ends takes the connection with it, and the record stays.
         task.abort();
+        withdrawn(&server).await;
     });
     eventually("nothing is left", || server.keys().is_empty());
 }
