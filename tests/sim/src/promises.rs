@@ -466,6 +466,11 @@ impl Promises {
         if let Some(call) = longer {
             return Some(("no caller is inside for longer than max_hold", format!("call {call}")));
         }
+        for waiter in stored.iter().flat_map(|lock| &lock.waiters) {
+            if let Some(known) = self.calls.get_mut(waiter) {
+                known.has_queued = true;
+            }
+        }
         let broken = stored.iter().find_map(|lock| self.look_at(now, lock, quiet));
         let world = World::here();
         let has_gone = |process: &ProcessId| world.is_dead(*process) && !world.has_connections(*process);
@@ -521,11 +526,6 @@ impl Promises {
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         if let Some(broken) = self.look_at_stuck(now, lock) {
             return Some(broken);
-        }
-        for waiter in &lock.waiters {
-            if let Some(known) = self.calls.get_mut(waiter) {
-                known.has_queued = true;
-            }
         }
         if self.is_used(now, lock) {
             self.keys.entry(lock.key).or_default().used = now;
