@@ -345,7 +345,7 @@ impl<G: Environment> Chaos<G> {
     fn left_after(&self, time: Duration, is_one: impl Fn(&str) -> bool) -> Vec<String> {
         let (start, limit) = (Instant::now(), time + Duration::from_secs(2));
         loop {
-            let is_one = |name: &String| is_one(name) && !name.ends_with("%queue%leader");
+            let is_one = |name: &String| is_one(name) && !name.contains("%queue%leader");
             let left: Vec<String> = self.environment.keys().into_iter().filter(is_one).collect();
             if left.is_empty() || start.elapsed() > limit {
                 return left;
