@@ -860,7 +860,8 @@ fn a_holder_shows_since_when_it_has_the_lock(backend: &Backend) {
     let shows = |holder: &Holder, asked: SystemTime, granted: SystemTime| {
         let to_the_second = |time: SystemTime, shown: Option<SystemTime>| {
             let shown = shown.unwrap();
-            assert!(shown <= SystemTime::now() && shown + SECOND > time, "{shown:?} instead of {time:?}");
+            // A process that got no time for a moment took the lock by an older look at its clock.
+            assert!(shown <= SystemTime::now() && shown + 3 * SECOND > time, "{shown:?} instead of {time:?}");
             shown
         };
         let (asked, granted) =
