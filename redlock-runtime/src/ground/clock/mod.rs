@@ -1,5 +1,12 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a
 //! clock.
+//!
+//! Time has one seam. What belongs to a manager (leases, waits, timers) asks its [`Clock`]; what
+//! measures the machine (round trips, spans) asks [`Moment::now`]. Both end at
+//! [`host::lease_clock`], which a simulated world replaces together with the sockets, the threads
+//! and the random numbers of all its processes. [`RuntimeClock`] is no second world: it reads the
+//! clock that a test of a user has paused, for the managers of that test only, while its server and
+//! its sockets keep the time of the machine.
 
 #[cfg(feature = "testing")]
 mod of_runtime;
