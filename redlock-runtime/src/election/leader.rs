@@ -100,10 +100,11 @@ impl Leader {
         self.holder.expires_in()
     }
 
-    /// True when both show the same term. Times left do not count.
+    /// True when both show the same term. Times do not count: a record that was lost and is written
+    /// again may differ by milliseconds.
     #[must_use]
     pub fn is_same_term(&self, other: &Self) -> bool {
-        self.value == other.value && self.record == other.record
+        self.value == other.value && self.term() == other.term() && self.announced() == other.announced()
     }
 }
 

@@ -250,6 +250,8 @@ pub(crate) struct Announcement {
     /// The fencing token of its lock.
     pub(crate) term: u64,
     pub(crate) led_for: Duration,
+    /// How long the node keeps it.
+    pub(crate) lasts: Duration,
     pub(crate) text: Arc<str>,
 }
 

@@ -125,6 +125,26 @@ fn a_killed_leader_is_followed_when_its_ttl_has_passed() {
 }
 
 #[test]
+fn nothing_of_a_killed_leader_is_left_when_its_ttl_has_passed_twice() {
+    const TTL: u64 = 1200;
+    let server = RedisServer::start();
+    let mut leader = start(&server, TTL);
+    let mut said = Vec::new();
+    next_leader(std::slice::from_ref(&leader), &mut said, 0);
+    eventually("it is announced", || server.run::<i64>("PTTL lock:k%queue%leader") > 0);
+    // It renews often enough for its record to be written again.
+    let until = now();
+    eventually("it leads on", || between(until, now()) > Duration::from_millis(3 * TTL));
+    leader.kill();
+    let [lock, record] =
+        ["lock:k", "lock:k%queue%leader"].map(|key| server.run::<i64>(&format!("PTTL {key}")));
+    assert!(0 < lock && lock < record, "the record outlasts its lock: {record} ms and {lock} ms");
+    assert!(record <= 2 * TTL.cast_signed(), "the server forgets the record by itself: {record} ms");
+    // Time itself is what this tests.
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
 fn a_leader_that_is_frozen_past_its_ttl_is_stopped_before_it_is_polled_again() {
     const TTL: u64 = 800;
     let server = RedisServer::start();

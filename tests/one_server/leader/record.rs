@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kit::{Proxy, RedisServer, SECOND, connect, eventually, unique};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, unique};
 use redlocked::{Election, LeadError, Leader, LockError, LockManager, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -108,6 +108,47 @@ fn an_observer_is_told_and_does_not_ask() {
         next_task.abort();
         let (seen, _) = change().await;
         assert_eq!(seen, None);
+    });
+}
+
+/// The leader writes its record again and again, so that it ends soon after a leader that vanishes.
+#[test]
+fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    in_time(async {
+        let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND).announce("here"));
+        let term = terms.recv().await.unwrap();
+        let watcher = others.election("k");
+        let leader = announced(&watcher, &term).await;
+        let mut changes = watcher.observe();
+        assert!(changes.next().await.unwrap().is_some_and(|seen| seen.is_same_term(&leader)));
+        // As the clock of the leader, and the way to the server, may have it.
+        let record: String = server.run("GET lock:k%queue%leader");
+        let since = record.split('|').nth(1).unwrap().parse::<u64>().unwrap();
+        let earlier = record.replacen(&since.to_string(), &(since - 5000).to_string(), 1);
+        let _: String = server.run(&format!("SET lock:k%queue%leader {earlier} KEEPTTL"));
+        let lasts = || server.run::<i64>("PTTL lock:k%queue%leader");
+        let (mut writes, mut left) = (0, lasts());
+        let change = tokio::time::timeout(LIMIT, async {
+            tokio::select! {
+                change = changes.next() => Some(change),
+                () = async {
+                    while writes < 4 {
+                        tokio::time::sleep(SECOND / 100).await;
+                        let now_left = lasts();
+                        writes += usize::from(now_left > left);
+                        left = now_left;
+                    }
+                } => None,
+            }
+        });
+        let change = change.await.expect("the record is written again");
+        assert!(change.is_none(), "nothing has changed: {change:?}");
+        let again = watcher.leader().await.unwrap().unwrap();
+        let since = leader.since().unwrap() - 5 * SECOND;
+        assert_eq!((again.term(), again.since()), (leader.term(), Some(since)), "it stays as it was");
+        task.abort();
     });
 }
 

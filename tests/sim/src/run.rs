@@ -494,10 +494,7 @@ async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManag
     for server in &fleet.servers {
         let left: Vec<_> = world.with_server(*server, |server, now| {
             let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
-            // The record of a leader that has not released counts no more, and lasts for hours.
-            let may_stay =
-                |key: &str| key.ends_with("%clock") || key.contains("%queue%leader") && !plan.is_calm();
-            keys.filter(|key| !may_stay(key)).collect()
+            keys.filter(|key| !key.ends_with("%clock")).collect()
         });
         if !left.is_empty() {
             judge(|oracle| oracle.violated("nothing is left after shutdown", format!("{left:?}")));

@@ -17,9 +17,6 @@ const UNFENCED: &str = "unfenced";
 /// Of a caller that asked a while ago: the time of its grant is not the one in its token.
 const LATE: &str = "late";
 
-/// How much longer than its lock the record of a leader lasts: it is written anew each hour.
-const RECORD_LASTS: Duration = Duration::from_secs(2 * 60 * 60);
-
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
@@ -304,7 +301,7 @@ impl Encoder {
         command.arg(request.token.value());
         match &request.announcement {
             Some(announcement) => {
-                command.arg(in_ms(request.ttl.saturating_add(RECORD_LASTS)));
+                command.arg(in_ms(announcement.lasts));
                 command.arg(in_ms(announcement.led_for)).arg(announcement.term);
                 command.arg(&*announcement.text)
             }

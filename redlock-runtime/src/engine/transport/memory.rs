@@ -507,9 +507,11 @@ impl Lock {
         if !self.is(&request.token) {
             return Reply::NotHeld;
         }
+        let before = self.announced().map(|record| (record.term, record.since));
         self.record = request.announcement.as_ref().map(|announcement| {
-            let since = wall_clock().saturating_sub(announcement.led_for);
             let (term, text) = (announcement.term, announcement.text.to_string());
+            let since = before.filter(|(its_term, _)| *its_term == term).map(|(_, since)| since);
+            let since = since.unwrap_or_else(|| wall_clock().saturating_sub(announcement.led_for));
             (request.token.clone(), Record { term, since, text })
         });
         Reply::Done

@@ -320,11 +320,12 @@ impl<G: Environment> Chaos<G> {
 
     /// Keys that are left on the servers and should not be. A killed holder's lock ends with its
     /// ttl. A killed waiter's place in the queue stays until a lock is handed over to one behind
-    /// it, or for a minute. What a leader that was killed has announced stays for two hours, and
-    /// counts no more.
+    /// it, or for a minute. What a leader that was killed has announced ends less than a ttl after
+    /// its lock.
     pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
+        left.extend(self.left_after(longest, |name| name.contains("%queue%leader")));
         let locks = LockManager::builder(self.environment.address(&mut self.random))
             .max_ttl(longest)
             .start()
@@ -345,8 +346,7 @@ impl<G: Environment> Chaos<G> {
     fn left_after(&self, time: Duration, is_one: impl Fn(&str) -> bool) -> Vec<String> {
         let (start, limit) = (Instant::now(), time + Duration::from_secs(2));
         loop {
-            let is_one = |name: &String| is_one(name) && !name.contains("%queue%leader");
-            let left: Vec<String> = self.environment.keys().into_iter().filter(is_one).collect();
+            let left: Vec<String> = self.environment.keys().into_iter().filter(|name| is_one(name)).collect();
             if left.is_empty() || start.elapsed() > limit {
                 return left;
             }

@@ -8,7 +8,12 @@ if ARGV[2] == '0' then
   redis.call('DEL', KEYS[2])
   return 1
 end
-local now = redis.call('TIME')
-local since = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[3])
+-- The same leader writes its record again and again. Since when it leads stays as it was.
+local record = redis.call('GET', KEYS[2]) or ''
+local term, since, its_token = string.match(record, '^(%d+)|(%d+)|([^|]+)|')
+if term ~= ARGV[4] or its_token ~= ARGV[1] then
+  local now = redis.call('TIME')
+  since = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[3])
+end
 redis.call('SET', KEYS[2], ARGV[4] .. '|' .. since .. '|' .. ARGV[1] .. '|' .. ARGV[5], 'PX', ARGV[2])
 return 1

@@ -2,7 +2,9 @@
 //!
 //! The record is beside the lock on the server, and counts only while its token holds that lock. So
 //! it need not be right at all times, and nothing waits for it: it is written at the start of a
-//! term, again after each renewal that finds it unwritten, and each hour before it ends by itself.
+//! term, again after each renewal that finds it unwritten, and with each second renewal, because it
+//! ends by itself soon after the lock of a leader that has vanished. Each time it is written, those
+//! who observe the election look, which they do once in a ttl anyway: so not with each renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +15,27 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::token::Token;
 
-/// A record is written anew after this time.
-const AGAIN: Duration = Duration::from_secs(60 * 60);
+/// A record is written anew by the first renewal after this time: the second one, as they follow
+/// each other after a third of the ttl.
+fn again_after(ttl: Duration) -> Duration {
+    ttl / 2
+}
+
+/// A record that was young enough at one renewal outlasts the lease that this one began, and so the
+/// latest time for the next one.
+fn lasts(ttl: Duration) -> Duration {
+    ttl.saturating_add(ttl / 3 * 2)
+}
 
 /// What the holder of a lock announces.
 pub(super) struct Announced {
     of: Id,
     text: Arc<str>,
     since: Moment,
-    /// The server has it under this token since then.
-    written: Option<(Token, Moment)>,
+    /// When it was last sent.
+    sent: Moment,
+    /// The server has confirmed that, under this token.
+    written: Option<Token>,
 }
 
 impl Lock {
@@ -37,7 +50,7 @@ impl Lock {
             }
             return;
         };
-        *self.announced() = Some(Announced { of: id, text, since: cx.now, written: None });
+        *self.announced() = Some(Announced { of: id, text, since: cx.now, sent: cx.now, written: None });
         self.announce_if_due(cx, id);
     }
 
@@ -48,16 +61,15 @@ impl Lock {
         }
         let Some(held) = self.held_mut(id) else { return };
         let (request, term) = (held.request(Action::Announce), held.lease().fence());
-        let Some(announced) = self.announced().as_ref().filter(|announced| announced.of == id) else {
+        let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) else {
             return;
         };
-        let is_written = announced
-            .written
-            .as_ref()
-            .is_some_and(|(token, since)| *token == request.token && cx.now.since(*since) < AGAIN);
-        if !is_written {
+        let is_young = cx.now.since(announced.sent) < again_after(request.ttl);
+        if !is_young || announced.written.as_ref() != Some(&request.token) {
+            (announced.sent, announced.written) = (cx.now, None);
             let (text, led_for) = (Arc::clone(&announced.text), cx.now.since(announced.since));
-            let announcement = Some(Arc::new(Announcement { term, led_for, text }));
+            let lasts = lasts(request.ttl);
+            let announcement = Some(Arc::new(Announcement { term, led_for, lasts, text }));
             cx.outbox.push((id, Request { announcement, ..request }));
         }
     }
@@ -65,7 +77,7 @@ impl Lock {
     pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
         match reply {
             Reply::Done if request.announcement.is_some() && self.has_announced() => {
-                let written = Some((request.token.clone(), cx.now));
+                let written = Some(request.token.clone());
                 if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
                     announced.written = written;
                 }

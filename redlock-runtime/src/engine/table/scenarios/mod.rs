@@ -1,6 +1,7 @@
 //! The table driven by hand: each command, reply, push and tick in a chosen order, without a node
 //! or a clock.
 
+mod announcing;
 mod asking;
 mod backlog;
 mod closing;
