@@ -1,8 +1,6 @@
 //! [`LockGuard`]: a held lock, or several that are held as one.
 
 mod extend;
-#[cfg(feature = "fenced-redis")]
-mod fenced_redis;
 mod hand_over;
 mod release;
 
@@ -23,8 +21,6 @@ use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 use crate::reentrancy::{Hold, Scope};
 
-#[cfg(feature = "fenced-redis")]
-pub use fenced_redis::FencedRedis;
 pub use hand_over::HandOver;
 pub(crate) use release::PendingRelease;
 

@@ -17,6 +17,8 @@ mod current;
 mod defaults;
 mod election;
 mod engine;
+#[cfg(feature = "fenced-redis")]
+mod fenced_redis;
 mod global;
 mod ground;
 mod guard;
@@ -38,6 +40,8 @@ pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
 pub use election::{Election, LeadError, Leader, Observer, Term};
+#[cfg(feature = "fenced-redis")]
+pub use fenced_redis::FencedRedis;
 pub use ground::capabilities::Capabilities;
 pub use ground::credentials::Credentials;
 pub use ground::error::LockErrorKind;
@@ -46,8 +50,6 @@ pub use ground::fence::{Fence, FenceError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};
-#[cfg(feature = "fenced-redis")]
-pub use guard::FencedRedis;
 pub use guard::{HandOver, LockGuard};
 pub use inspect::{LockInfo, Waiter};
 pub use manager::LockManager;

@@ -347,7 +347,7 @@ fn the_redis_client_is_named_in_its_folder_only() {
     let runtime = Crate::read("src");
     for (module, text) in &runtime.files {
         // A fenced write goes over a connection of the caller's own.
-        let is_the_callers = module == "guard::fenced_redis";
+        let is_the_callers = module == "fenced_redis";
         let is_there = module == "engine::redis" || is_below(module, "engine::redis") || is_the_callers;
         assert!(is_there || !names_the_client(text), "{module} names the crate `redis`");
     }

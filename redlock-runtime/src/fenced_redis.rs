@@ -11,10 +11,10 @@ use std::time::Duration;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, RedisError, Script, ToRedisArgs, ToSingleRedisArg};
 
-use super::LockGuard;
 use crate::engine::slots::hash_tag;
 use crate::ground::error::LockError;
 use crate::ground::fence::{Fence, FenceError};
+use crate::guard::LockGuard;
 
 /// `KEYS`: the places of the fences, then those of the write. `ARGV`: how many places, for how long
 /// they are kept (nothing for ever), a token for each, then those of the write. One line, so that an
