@@ -89,6 +89,60 @@ mod ticket {
         Ok(())
     }
 
+    #[distributed_lock(key = "ticket:{id}")]
+    async fn nested(id: &str) -> Outcome {
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", reentrant, guard = lock)]
+    async fn nested_reentrant(id: &str) -> Outcome<bool> {
+        Ok(lock.is_held())
+    }
+
+    /// Calls the same key while it has the lock, and after it has given it away.
+    #[distributed_lock(key = "ticket:{id}", ticket = lock)]
+    async fn calls_again(id: &str) -> Outcome<Ticket> {
+        assert!(matches!(nested(id).await, Err(LockError::Deadlock { .. })));
+        assert!(nested_reentrant(id).await?);
+        let ticket = lock.into_ticket(MINUTE).await?;
+        for again in [nested(id).await, nested_reentrant(id).await.map(drop)] {
+            assert!(again.as_ref().is_err_and(LockError::is_busy), "{again:?}");
+        }
+        let current = redlocked::current()?;
+        assert!(!current.is_held());
+        Ok(ticket)
+    }
+
+    #[tokio::test]
+    async fn a_nested_call_after_it_finds_the_lock_of_another_holder() -> Outcome {
+        managers()?;
+        let ticket = calls_again("again").await?;
+        managers()?.1.redeem(ticket).await?.release().await?;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}")]
+    fn nested_blocking(id: &str) -> Outcome {
+        Ok(())
+    }
+
+    #[distributed_lock(key = "ticket:{id}", ticket = lock)]
+    fn calls_again_blocking(id: &str) -> Outcome<Ticket> {
+        assert!(matches!(nested_blocking(id), Err(LockError::Deadlock { .. })));
+        let ticket = lock.into_ticket_blocking(MINUTE)?;
+        let again = nested_blocking(id);
+        assert!(again.as_ref().is_err_and(LockError::is_busy), "{again:?}");
+        Ok(ticket)
+    }
+
+    #[test]
+    fn sync_a_nested_call_after_it_finds_the_lock_of_another_holder() -> Outcome {
+        managers()?;
+        let ticket = calls_again_blocking("sync:again")?;
+        managers()?.1.redeem(ticket).acquire_blocking()?.release_blocking()?;
+        Ok(())
+    }
+
     #[distributed_lock(key = "ticket:{id}", reentrant)]
     async fn joins(id: &str) -> Outcome {
         std::future::pending::<()>().await;
