@@ -6,7 +6,7 @@ use std::time::Duration;
 use kit::{RedisCluster, RedisServer, unique};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands as _, RedisError};
-use redlocked::{FenceError, LockError, LockGuard, LockManager};
+use redlocked::{FenceError, LockError, LockGuard, LockManager, distributed_lock};
 
 type Outcome<T = ()> = Result<T, FenceError<RedisError>>;
 
@@ -66,6 +66,143 @@ async fn each_write_of_an_earlier_holder_is_refused_behind_a_later_one() {
     assert!(!late.redis().del(&mut redis, "text").await.unwrap());
     refused(early.redis().set(&mut redis, "text", b"stale").await);
     assert!(!redis.exists::<_, bool>("text").await.unwrap());
+}
+
+#[test]
+fn sync_code_has_each_write_too() {
+    let server = RedisServer::start();
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let (early, late) =
+        kit::runtime().block_on(async { Failover::new().await.holders(&["account:7"]).await });
+    early.redis().set_blocking(&mut redis, "text", b"early").unwrap();
+    assert!(early.redis().hset_blocking(&mut redis, "hash", "field", 1).unwrap());
+    late.redis().set_blocking(&mut redis, "text", b"late").unwrap();
+    late.redis().claim_blocking(&mut redis, "hash").unwrap();
+    let append = "return redis.call('APPEND', KEYS[1], ARGV[1] .. ARGV[2])";
+    let length: u32 = late.redis().eval_blocking(&mut redis, append, &["text"], ("r", 1)).unwrap();
+    assert_eq!(length, 6);
+
+    refused(early.redis().set_blocking(&mut redis, "text", b"stale"));
+    refused(early.redis().hset_blocking(&mut redis, "hash", "field", 3));
+    refused(early.redis().eval_blocking::<u32>(&mut redis, append, &["text"], ("s", 2)));
+    refused(early.redis().del_blocking(&mut redis, "text"));
+    refused(early.redis().claim_blocking(&mut redis, "hash"));
+    assert_eq!(server.run::<String>("GET text"), "later1");
+    assert_eq!(server.run::<u32>("HGET hash field"), 1);
+    assert!(late.redis().del_blocking(&mut redis, "text").unwrap());
+    assert!(!late.redis().del_blocking(&mut redis, "text").unwrap());
+}
+
+/// An application's error that keeps the kind.
+#[derive(Debug)]
+enum Failure {
+    Lock(LockError),
+    Fenced(FenceError<RedisError>),
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<FenceError<RedisError>> for Failure {
+    fn from(error: FenceError<RedisError>) -> Self {
+        Self::Fenced(error)
+    }
+}
+
+/// A function that binds no guard. It is frozen while `meanwhile` runs.
+#[distributed_lock(key = "account:{id}", manager = locks)]
+async fn deposit(
+    locks: &LockManager,
+    redis: &mut MultiplexedConnection,
+    id: u32,
+    meanwhile: impl AsyncFnOnce(&mut MultiplexedConnection),
+) -> Result<(), Failure> {
+    let lock = redlocked::current()?;
+    lock.redis().set(redis, "balance", 1).await?;
+    meanwhile(redis).await;
+    lock.redis().set(redis, "balance", 2).await?;
+    Ok(())
+}
+
+#[distributed_lock(key = "account:{id}", manager = locks)]
+fn deposit_blocking(
+    locks: &LockManager,
+    redis: &mut redis::Connection,
+    id: u32,
+    meanwhile: impl FnOnce(&mut redis::Connection),
+) -> Result<(), Failure> {
+    let lock = redlocked::current()?;
+    lock.redis().set_blocking(redis, "balance", 1)?;
+    meanwhile(redis);
+    lock.redis().set_blocking(redis, "balance", 2)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_annotated_function_that_binds_no_guard_is_refused_as_well() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let Failover(first, second) = Failover::new().await;
+    deposit(&first, &mut redis, 7, async |_| {}).await.unwrap();
+    assert_eq!(redis.get::<_, u32>("balance").await.unwrap(), 2);
+    let early: u64 = redis.get("{balance}%fence:lock:account:7").await.unwrap();
+    let late = first.lock("account:7").run(async |guard| guard.fencing_token()).await.unwrap();
+    assert!(early > 0 && early < late, "{early} {late}");
+    let outcome = deposit(&first, &mut redis, 7, async |redis| {
+        let late = second.lock("account:7").acquire().await.unwrap();
+        late.redis().set(redis, "balance", 7).await.unwrap();
+    });
+    let Failure::Fenced(error) = outcome.await.unwrap_err() else { panic!("its write was refused") };
+    refused(Err::<(), _>(error));
+    assert_eq!(redis.get::<_, u32>("balance").await.unwrap(), 7);
+    let outcome = deposit(&first, &mut redis, 7, async |_| drop(first.force_release("account:7").await));
+    let Failure::Lock(error) = outcome.await.unwrap_err() else { panic!("the body was stopped") };
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+}
+
+#[test]
+fn sync_an_annotated_function_that_binds_no_guard_is_refused_as_well() {
+    let server = RedisServer::start();
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let Failover(first, second) = kit::runtime().block_on(Failover::new());
+    deposit_blocking(&first, &mut redis, 7, |_| {}).unwrap();
+    let outcome = deposit_blocking(&first, &mut redis, 7, |redis| {
+        let late = second.lock("account:7").acquire_blocking().unwrap();
+        late.redis().set_blocking(redis, "balance", 7).unwrap();
+    });
+    let Failure::Fenced(error) = outcome.unwrap_err() else { panic!("its write was refused") };
+    refused(Err::<(), _>(error));
+    assert_eq!(server.run::<u32>("GET balance"), 7);
+    let outcome =
+        deposit_blocking(&first, &mut redis, 7, |_| drop(first.force_release_blocking("account:7")));
+    let Failure::Fenced(FenceError::Lock(error)) = outcome.unwrap_err() else {
+        panic!("it looks at its lease")
+    };
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn once_its_fencing_token_is_drawn_a_write_without_a_guard_costs_one_command() {
+    let (server, data) = (RedisServer::start(), RedisServer::start());
+    let mut redis = connect(&data).await;
+    let locks = kit::connect(&server);
+    deposit(&locks, &mut redis, 7, async |_| {}).await.unwrap(); // it loads the script
+    let mut costs = [0, 0];
+    deposit(&locks, &mut redis, 7, async |redis| {
+        let lock = redlocked::current().unwrap();
+        let before = [&server, &data].map(RedisServer::client_commands);
+        for balance in 0..10 {
+            lock.redis().set(redis, "balance", balance).await.unwrap();
+        }
+        let after = [&server, &data].map(RedisServer::client_commands);
+        costs = [after[0] - before[0], after[1] - before[1]];
+    })
+    .await
+    .unwrap();
+    assert_eq!(costs, [0, 10]);
 }
 
 #[tokio::test]

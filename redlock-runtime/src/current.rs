@@ -316,6 +316,26 @@ impl CurrentLock {
     pub fn fencing_token_blocking(&self) -> Result<u64, LockError> {
         block_on(&self.guard.scope().engine, self.fencing_token())
     }
+
+    /// [`fences`](Self::fences) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`fences`](Self::fences).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://current-fences-blocking-example")?;
+    /// let fences = || redlocked::current()?.fences_blocking();
+    /// assert_eq!(locks.lock_all(["account:1", "account:2"]).run_blocking(|_| fences())??.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fences_blocking(&self) -> Result<Vec<Fence>, LockError> {
+        block_on(&self.guard.scope().engine, self.fences())
+    }
 }
 
 impl fmt::Debug for CurrentLock {

@@ -9,8 +9,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
-use redis::{FromRedisValue, RedisError, Script, ToRedisArgs, ToSingleRedisArg};
+use redis::{FromRedisValue, RedisError, Script, ScriptInvocation, ToRedisArgs, ToSingleRedisArg};
 
+use crate::current::CurrentLock;
 use crate::engine::slots::hash_tag;
 use crate::ground::error::LockError;
 use crate::ground::fence::{Fence, FenceError};
@@ -45,7 +46,8 @@ static DEL: LazyLock<Script> = LazyLock::new(|| fenced("return redis.call('DEL',
 static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 
 /// Writes that only the right holder of a lock can make, through a connection of the caller's own:
-/// from [`LockGuard::redis`]. Needs the feature `fenced-redis`.
+/// from [`LockGuard::redis`], and in code that has no guard from [`CurrentLock::redis`]. Needs the
+/// feature `fenced-redis`.
 ///
 /// Of two holders of a lock, the earlier one writes nothing to a key after the later one has written
 /// there, or has [claimed](Self::claim) it. Keys with one hash tag, such as `{account:7}:balance`
@@ -53,7 +55,8 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 /// all. The fence lies beside the data, under `{account:7}%fence:` and the name of the lock, and
 /// stays there unless [`forget_after`](Self::forget_after) says otherwise.
 ///
-/// Each call is one command, `EVALSHA`, and nothing more than the write. The server is any that has
+/// Each call is one command, `EVALSHA`, and nothing more than the write. Each has a form for sync code
+/// and a connection of it: [`set_blocking`](Self::set_blocking) and the like. The server is any that has
 /// the data, and need not be that of the locks. In a Cluster, a key that has a `}` also has a hash
 /// tag.
 ///
@@ -61,7 +64,8 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 ///
 /// Of each method: [`FenceError::Lock`] with [`LockError::Fenced`] when a later holder was there, and
 /// with [`LockError::Lost`] when the lease has ended; [`FenceError::Store`] with the error of the
-/// client, and then the write may have been made.
+/// client, and then the write may have been made. Of a [`CurrentLock`] also those of
+/// [`CurrentLock::fencing_token`].
 ///
 /// # Cancel safety
 ///
@@ -89,8 +93,15 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it writes nothing by itself"]
 pub struct FencedRedis<'g> {
-    guard: &'g LockGuard,
+    holder: Holder<'g>,
     forget_after: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Holder<'g> {
+    Guard(&'g LockGuard),
+    /// Its fencing tokens may have to be drawn.
+    Current(&'g CurrentLock),
 }
 
 impl LockGuard {
@@ -108,7 +119,33 @@ impl LockGuard {
     /// ```
     #[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
     pub fn redis(&self) -> FencedRedis<'_> {
-        FencedRedis { guard: self, forget_after: None }
+        FencedRedis { holder: Holder::Guard(self), forget_after: None }
+    }
+}
+
+impl CurrentLock {
+    /// As [`LockGuard::redis`]: for code below an annotated function, and for one without
+    /// `guard = …`. Such a function takes its lock without a fencing token, so its first write
+    /// draws one from the server of the locks, as [`fencing_token`](Self::fencing_token) does. Needs
+    /// the feature `fenced-redis`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use redlocked::distributed_lock;
+    ///
+    /// type Failure = Box<dyn std::error::Error + Send + Sync>;
+    ///
+    /// #[distributed_lock(key = "account:{id}", wait = "5s")]
+    /// fn deposit(connection: &mut redis::Connection, id: u32, amount: i64) -> Result<i64, Failure> {
+    ///     let deposit = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    ///     let lock = redlocked::current()?;
+    ///     Ok(lock.redis().eval_blocking(connection, deposit, &[&format!("balance:{id}")], amount)?)
+    /// }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+    pub fn redis(&self) -> FencedRedis<'_> {
+        FencedRedis { holder: Holder::Current(self), forget_after: None }
     }
 }
 
@@ -155,6 +192,30 @@ impl FencedRedis<'_> {
         self.run(connection, &SET, &[key], value.to_redis_args()).await
     }
 
+    /// [`set`](Self::set) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// guard.redis().set_blocking(&mut connection, "balance:7", 42)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_blocking(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        key: &str,
+        value: impl ToSingleRedisArg,
+    ) -> Result<(), FenceError<RedisError>> {
+        self.run_blocking(connection, &SET, &[key], value.to_redis_args())
+    }
+
     /// `HSET key field value`: true when the field is new.
     ///
     /// # Errors
@@ -181,6 +242,32 @@ impl FencedRedis<'_> {
         self.run(connection, &HSET, &[key], (field, value).to_redis_args()).await
     }
 
+    /// [`hset`](Self::hset) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let is_new = guard.redis().hset_blocking(&mut connection, "account:7", "owner", "ann")?;
+    /// # let _ = is_new;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hset_blocking(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        key: &str,
+        field: impl ToSingleRedisArg,
+        value: impl ToSingleRedisArg,
+    ) -> Result<bool, FenceError<RedisError>> {
+        self.run_blocking(connection, &HSET, &[key], (field, value).to_redis_args())
+    }
+
     /// `DEL key`: true when there was one. The fence stays.
     ///
     /// # Errors
@@ -203,6 +290,30 @@ impl FencedRedis<'_> {
         key: &str,
     ) -> Result<bool, FenceError<RedisError>> {
         self.run(connection, &DEL, &[key], Vec::new()).await
+    }
+
+    /// [`del`](Self::del) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let was_there = guard.redis().del_blocking(&mut connection, "offer:7")?;
+    /// # let _ = was_there;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn del_blocking(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        key: &str,
+    ) -> Result<bool, FenceError<RedisError>> {
+        self.run_blocking(connection, &DEL, &[key], Vec::new())
     }
 
     /// A script of your own in Lua, with `KEYS` and `ARGV` as `EVAL` has them: it runs where no later
@@ -234,6 +345,33 @@ impl FencedRedis<'_> {
         self.run(connection, &fenced(script), keys, arguments.to_redis_args()).await
     }
 
+    /// [`eval`](Self::eval) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`eval`](Self::eval).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// let deposit = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    /// let balance: i64 = guard.redis().eval_blocking(&mut connection, deposit, &["balance:7"], 30)?;
+    /// # let _ = balance;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn eval_blocking<T: FromRedisValue>(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        script: &str,
+        keys: &[&str],
+        arguments: impl ToRedisArgs,
+    ) -> Result<T, FenceError<RedisError>> {
+        self.run_blocking(connection, &fenced(script), keys, arguments.to_redis_args())
+    }
+
     /// Keeps earlier holders from the key from now on, and writes nothing else: at the grant, where the
     /// first write comes late, and what is read before it must be the last.
     ///
@@ -259,6 +397,29 @@ impl FencedRedis<'_> {
         self.run(connection, &CLAIM, &[key], Vec::new()).await
     }
 
+    /// [`claim`](Self::claim) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// See [`FencedRedis`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
+    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// guard.redis().claim_blocking(&mut connection, "balance:7")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim_blocking(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        key: &str,
+    ) -> Result<(), FenceError<RedisError>> {
+        self.run_blocking(connection, &CLAIM, &[key], Vec::new())
+    }
+
     async fn run<T: FromRedisValue>(
         self,
         connection: &mut impl ConnectionLike,
@@ -266,27 +427,73 @@ impl FencedRedis<'_> {
         keys: &[&str],
         arguments: Vec<Vec<u8>>,
     ) -> Result<T, FenceError<RedisError>> {
-        self.guard.assert()?;
-        let fences: Vec<Fence> = self.guard.fences().collect();
-        let (Some(first), Some(data)) = (fences.first(), keys.first()) else {
+        let fences = self.fences().await?;
+        let call = self.call(&fences, script, keys, arguments)?;
+        call.invoke_async(connection).await.map_err(|error| failed(&fences, error))
+    }
+
+    fn run_blocking<T: FromRedisValue>(
+        self,
+        connection: &mut impl redis::ConnectionLike,
+        script: &Script,
+        keys: &[&str],
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<T, FenceError<RedisError>> {
+        let fences = self.fences_blocking()?;
+        let call = self.call(&fences, script, keys, arguments)?;
+        call.invoke(connection).map_err(|error| failed(&fences, error))
+    }
+
+    async fn fences(&self) -> Result<Vec<Fence>, LockError> {
+        match self.holder {
+            Holder::Guard(guard) => guard.assert().map(|()| guard.fences().collect()),
+            Holder::Current(lock) => {
+                lock.assert()?;
+                lock.fences().await
+            }
+        }
+    }
+
+    fn fences_blocking(&self) -> Result<Vec<Fence>, LockError> {
+        match self.holder {
+            Holder::Guard(guard) => guard.assert().map(|()| guard.fences().collect()),
+            Holder::Current(lock) => lock.assert().and_then(|()| lock.fences_blocking()),
+        }
+    }
+
+    fn call<'s>(
+        &self,
+        fences: &[Fence],
+        script: &'s Script,
+        keys: &[&str],
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<ScriptInvocation<'s>, LockError> {
+        let Some(data) = keys.first() else {
             let reason = "a fenced script has at least one key, beside which its fence lies".into();
-            return Err(LockError::InvalidRequest { key: self.guard.key().into(), reason }.into());
+            let key = fences.first().map(Fence::key).unwrap_or_default().into();
+            return Err(LockError::InvalidRequest { key, reason });
         };
         let tag = hash_tag(data).unwrap_or(data);
         let mut call = script.prepare_invoke();
         let kept = self.forget_after.map(|time| time.as_millis().to_string());
         call.arg(fences.len()).arg(kept.unwrap_or_default());
-        for fence in &fences {
+        for fence in fences {
             call.key(format!("{{{tag}}}%fence:{}", fence.name())).arg(fence.token());
         }
         call.key(keys).arg(arguments);
-        call.invoke_async(connection).await.map_err(|error| match error.code() {
-            Some("FENCED") => {
-                let which = error.detail().and_then(|number| number.parse::<usize>().ok());
-                let which = which.and_then(|number| fences.get(number.checked_sub(1)?));
-                which.unwrap_or(first).refused().into()
-            }
-            _ => first.failed("the fenced write", error),
-        })
+        Ok(call)
     }
+}
+
+/// The error of a call with `fences`.
+fn failed(fences: &[Fence], error: RedisError) -> FenceError<RedisError> {
+    let Some(first) = fences.first() else {
+        return LockError::NotLocked.into();
+    };
+    if error.code() != Some("FENCED") {
+        return first.failed("the fenced write", error);
+    }
+    let which = error.detail().and_then(|number| number.parse::<usize>().ok());
+    let which = which.and_then(|number| fences.get(number.checked_sub(1)?));
+    which.unwrap_or(first).refused().into()
 }
