@@ -23,6 +23,12 @@ const POLL: u64 = 1_800 * MILLISECOND;
 /// As [`POLL`], for a waiter with many others in front.
 const LONGEST_POLL: u64 = 16_000 * MILLISECOND;
 
+/// As [`POLL`], for a waiter with so many others in front: `docs/limits.md`.
+pub(crate) fn poll_behind(in_front: usize) -> u64 {
+    let in_front = u64::try_from(in_front).unwrap_or(u64::MAX);
+    in_front.saturating_mul(450 * MILLISECOND).saturating_add(POLL).min(LONGEST_POLL)
+}
+
 /// So much later than its limit a caller may be back, where answers are not late. Where they may
 /// be, the one that is under way at the limit is awaited for the `io_timeout` of its manager at
 /// most.
@@ -167,6 +173,9 @@ pub struct Oracle {
     pub votes: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
     pub only_refuses: bool,
+    /// A server forbids what a queue needs: a process that connects then takes locks past their
+    /// queues, and releases them so, until it finds out that the rule is gone.
+    pub passes_queues: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
     pub clock_has_jumped: bool,
     /// How many locks were held.
@@ -620,6 +629,16 @@ impl Oracle {
             .any(|known| known.process == process && known.keys.contains(key) && known.may_have_locks())
     }
 
+    /// How long a lock may be free beside a waiter of this process, where others have released it
+    /// past its queue, in which the places of their callers that have gone are in front: it polls,
+    /// and what that grants to one of these costs a claim, once for each process.
+    fn passed(&self, process: ProcessId, key: &String) -> u64 {
+        let of_key: Vec<_> = self.calls.values().filter(|known| known.keys.contains(key)).collect();
+        let others: BTreeSet<_> =
+            of_key.iter().map(|known| known.process).filter(|of| *of != process).collect();
+        others.iter().map(|_| CLAIM + poll_behind(of_key.len())).sum()
+    }
+
     fn quiet_since(&self, known: &Known) -> u64 {
         self.disturbed_at.get(&known.process).copied().unwrap_or(0).max(known.began)
     }
@@ -651,8 +670,10 @@ impl Oracle {
                 match known.phase {
                     // One of several keys may wait for another one.
                     Phase::Waiting if known.keys.len() == 1 => {
+                        let passed =
+                            if self.passes_queues { self.passed(known.process, &lock.key) } else { 0 };
                         if let Some(free) = free_since
-                            && now.saturating_sub(free.max(quiet)) > CLAIM + poll + slack
+                            && now.saturating_sub(free.max(quiet)) > passed.max(CLAIM + poll) + slack
                         {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
                         }
@@ -667,6 +688,8 @@ impl Oracle {
                         // lock behind all others there: then its process returns it.
                         if self.has_late_requests || quiet > known.began && !self.only_refuses {
                             since = held_since.max(since + LONGEST_TTL);
+                        } else if self.passes_queues {
+                            since = held_since.max(since);
                         }
                         if now.saturating_sub(since) > RELEASED + slack {
                             found = Some(("no lock without an owner", *call, &lock.key));

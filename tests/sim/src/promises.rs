@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::oracle::CallId;
+use crate::oracle::{CallId, poll_behind};
 use crate::plan::{BodyEnds, Fault, Hold, Plan, Topology, What};
 use crate::server::Version;
 use crate::world::{ProcessId, World};
@@ -31,12 +31,6 @@ const CLAIM: u64 = 1_000 * MILLISECOND;
 
 /// So long a caller may wait beyond the claims of those that are stuck.
 const BEHIND_CLAIMS: u64 = 350 * MILLISECOND;
-
-/// What a waiter may need on top that was told nothing, because the process that is stuck had the
-/// lock from itself.
-const OWN_POLL: u64 = 1_800 * MILLISECOND;
-/// And so much more for each caller in front of it: `docs/limits.md`.
-const OWN_POLL_BEHIND: u64 = 300 * MILLISECOND;
 
 /// So long a lock that was given back may stay, where the caller blocks its runtime at once.
 const BLOCKED: u64 = 500 * MILLISECOND;
@@ -165,7 +159,7 @@ impl Promises {
             // of that when it asks. A process that connects without the right to the queues
             // releases beside those who wait in one.
             hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5)
-                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish" | "zadd" | "zrange", _)))
+                && !is(Fault::forbids_queues)
                 && meddling.len() < 2,
             clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
             comes_late: !plan.may_kill
@@ -297,8 +291,8 @@ impl Promises {
             let came_before = |other: &(&CallId, &Known)| {
                 other.0 != *call && other.1.began <= known.began && self.only_key(*other.0) == key
             };
-            let in_front = u64::try_from(self.calls.iter().filter(came_before).count()).unwrap_or(u64::MAX);
-            let own_poll = OWN_POLL + OWN_POLL_BEHIND * in_front.min(44);
+            // It was told nothing, where the process that is stuck had the lock from itself.
+            let own_poll = poll_behind(self.calls.iter().filter(came_before).count());
             runs(known.process) && used.is_some_and(|used| now > since(used) + claims + own_poll)
         })?;
         Some(("a stuck process costs a claim", format!("call {call} waits")))

@@ -138,6 +138,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
             judge.late_answers = Duration::from_millis(most.unwrap_or(0));
         }
         judge.votes = matches!(plan.topology, Topology::Quorum(..));
+        judge.passes_queues = plan.faults.iter().any(|(_, fault)| fault.forbids_queues());
         judge.only_refuses = plan.faults.iter().all(|(_, fault)| is_refusal(fault));
         judge.learns_by_renewals = plan.topology.version() == Version::Redis5;
         judge.has_late_requests = plan.latency.late > 0 && plan.latency.lateness > 30;

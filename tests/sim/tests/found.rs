@@ -395,3 +395,24 @@ fn a_lock_that_was_passed_on_before_the_process_stopped_is_no_claim() {
         plan
     });
 }
+
+/// A process had lost the right to `PUBLISH`: the waiter to which it released its lock was not told,
+/// and joined the queue behind callers of that process, which went on without a queue, and past
+/// this one. Behind their places, that waiter asked less often than the judge took for granted; and
+/// what these places then got, and gave back, it took for locks without an owner.
+#[test]
+fn a_lock_that_is_released_past_its_queue_is_found_by_a_poll() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(0, 0, What::Hold(Hold { hold: 1_000, ..Hold::of(0) }))
+            .with_call(50, 1, What::Hold(Hold::of(0)));
+        for at in 100..112 {
+            let hold = if at == 111 { 1_000 } else { 1 };
+            plan = plan.with_call(at, 0, What::Hold(Hold { hold, ..Hold::of(0) }));
+        }
+        // Before Redis 7.0, who asks for a lock that is held does not hear of the rule.
+        plan.topology = Topology::One(Version::Redis62);
+        plan.faults.push((900, Fault::Forbid(0, "publish", 1_000)));
+        plan
+    });
+}

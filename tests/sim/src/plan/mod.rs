@@ -364,6 +364,12 @@ impl Fault {
         meddles.then(|| self.kind())
     }
 
+    /// True when processes that connect meanwhile work without queues.
+    #[must_use]
+    pub fn forbids_queues(&self) -> bool {
+        matches!(self, Self::Forbid(_, "publish" | "subscribe" | "zadd" | "zrange", _))
+    }
+
     /// True when locks may be gone, so that two callers may be inside until the holder learns of
     /// it.
     #[must_use]
