@@ -160,6 +160,8 @@ pub(crate) struct Served {
     pub(crate) connections: HashMap<u32, u32>,
     /// How often which process was granted a lock by push, in a script of which other one.
     pub(crate) handed: BTreeMap<(u32, u32), u32>,
+    /// How often a lock has travelled with a ticket, from which process to which.
+    pub(crate) travelled: BTreeMap<(u32, u32), u32>,
 }
 
 /// Reads the commands that concern the locks whose names begin with `prefix`.
@@ -260,6 +262,11 @@ impl Lock {
                 self.expires = ms.map_or(u64::MAX, |ms| at + ms * 1000);
                 // To those who wait, a lock whose ticket is redeemed was held all the time.
                 let is_redeemed = before.as_ref().is_some_and(|before| script.redeems(token_in(before)));
+                if is_redeemed
+                    && let Some(way) = before.as_deref().and_then(process_of).zip(process_of(value))
+                {
+                    *served.travelled.entry(way).or_default() += 1;
+                }
                 if !is_redeemed && before.as_ref().is_none_or(|before| token_in(before) != token) {
                     self.is_granted(name, token, at, has_expired, disturbed, served);
                 }

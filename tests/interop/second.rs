@@ -16,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kit::chaos::random::Random;
 use kit::{Job, LIMIT, Line, RedisServer, Worker, eventually, listen, now, runtime, say};
+use redis::AsyncCommands as _;
+use redis::aio::MultiplexedConnection;
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::LocalSet;
 
@@ -26,11 +28,17 @@ const KEYS: u64 = 10;
 const PROCESSES: usize = 20;
 const CALLERS: u64 = 3;
 
+/// How tickets travel between the processes of both clients, with the number of the key in front.
+const TICKETS: &str = "%tickets";
+
 /// Stands for a client of a newer version among the processes.
 const NEWER: usize = usize::MAX;
 
 /// In nanoseconds. Who holds a lock for longer has renewed it.
 const LONGEST_TTL: u64 = 1_500_000_000;
+
+/// Of a ticket.
+const LASTS: Duration = Duration::from_millis(600);
 
 /// A lease that a process had when it was disturbed, and the claim behind it, end so much later at
 /// the latest.
@@ -70,6 +78,8 @@ struct Fleet<'a> {
     faults: [u32; 3],
     /// How often a client of a newer version had a lock.
     newer: u32,
+    /// How many tickets each kind has redeemed.
+    redeemed: HashMap<Kind, u32>,
 }
 
 #[test]
@@ -90,6 +100,7 @@ fn with_the_second_client_at_most_one_is_inside_and_who_comes_first_is_served_fi
         disturbances: Disturbances::default(),
         faults: [0; 3],
         newer: 0,
+        redeemed: HashMap::new(),
     };
     for number in 0..PROCESSES {
         fleet.start(if number % 2 == 0 { Kind::Ours } else { Kind::Second });
@@ -109,6 +120,10 @@ fn with_the_second_client_at_most_one_is_inside_and_who_comes_first_is_served_fi
     for ((from, to), count) in &found.handed {
         *handed.entry((kinds[from], kinds[to])).or_default() += count;
     }
+    let mut travelled = HashMap::<_, u32>::new();
+    for ((from, to), count) in &found.travelled {
+        *travelled.entry((kinds[from], kinds[to])).or_default() += count;
+    }
     let [ours, second] = [Kind::Ours, Kind::Second].map(|kind| {
         let processes = fleet.kinds.iter().filter(|(_, its)| *its == kind).map(|(process, _)| process);
         let connections = processes.filter_map(|process| found.connections.get(process)).sum::<u32>();
@@ -117,7 +132,7 @@ fn with_the_second_client_at_most_one_is_inside_and_who_comes_first_is_served_fi
     let _ = writeln!(
         std::io::stderr(),
         "CHAOS_SEED={seed}: ours: {ours}; the second: {second}; {} processes, {:?} frozen, killed, cut off; {} holds of a newer version; handed over: {handed:?}; \
-         {} heads came too late",
+         travelled: {travelled:?}; {} heads came too late",
         fleet.kinds.len(),
         fleet.faults,
         fleet.newer,
@@ -128,6 +143,12 @@ fn with_the_second_client_at_most_one_is_inside_and_who_comes_first_is_served_fi
     assert!(enough, "too little to look at, or one of both held no lock for longer than its ttl");
     for (from, to) in [(Kind::Ours, Kind::Second), (Kind::Second, Kind::Ours), (Kind::Second, Kind::Second)] {
         assert!(handed.get(&(from, to)).is_some_and(|count| *count > 5), "{from:?} to {to:?}: {handed:?}");
+    }
+    for (from, to) in [(Kind::Ours, Kind::Second), (Kind::Second, Kind::Ours)] {
+        assert!(
+            travelled.get(&(from, to)).is_some_and(|count| *count > 2),
+            "{from:?} to {to:?}: {travelled:?}"
+        );
     }
 }
 
@@ -208,7 +229,7 @@ impl Fleet<'_> {
     /// What version 1 leaves to a later one: a lock whose value is no token, and a push of another
     /// kind, to the first waiter.
     fn meets_a_newer_version(&mut self) {
-        const LASTS: u64 = 200;
+        const NEWER_LASTS: u64 = 200;
         let key = self.random.between(0, KEYS);
         let head: Vec<String> = self.server.run(&format!("ZRANGE lock:k{key}%queue 0 0"));
         if let Some([token, _, inbox]) =
@@ -222,9 +243,9 @@ impl Fleet<'_> {
         }
         let asked = now();
         let taken: Option<String> =
-            self.server.run(&format!("SET lock:k{key} 2;of-a-newer-version NX PX {LASTS}"));
+            self.server.run(&format!("SET lock:k{key} 2;of-a-newer-version NX PX {NEWER_LASTS}"));
         if taken.is_some() {
-            let (entered, seen) = (now(), asked + LASTS * 1_000_000);
+            let (entered, seen) = (now(), asked + NEWER_LASTS * 1_000_000);
             let hold = Hold { key, fence: 0, entered, seen, process: NEWER };
             self.holds.insert((NEWER, asked), hold);
             self.newer += 1;
@@ -243,6 +264,7 @@ impl Fleet<'_> {
         for line in lines {
             match (line.word.as_str(), &line.numbers[..]) {
                 ("ready", []) => {}
+                ("redeemed", []) => *self.redeemed.entry(self.kinds[number].1).or_default() += 1,
                 ("entered", &[hold, key, fence, at]) => {
                     let one = Hold { key, fence, entered: at, seen: at, process: number };
                     assert!(self.holds.insert((number, hold), one).is_none());
@@ -282,7 +304,8 @@ impl Fleet<'_> {
                 .any(|hold| self.is_of(hold.process, *kind) && hold.seen - hold.entered > LONGEST_TTL)
         };
         let mut kinds = [Kind::Ours, Kind::Second].iter();
-        kinds.all(|kind| self.holds_of(*kind) > 150 && has_renewed(kind))
+        let has_redeemed = |kind| self.redeemed.get(kind).is_some_and(|count| *count > 20);
+        kinds.all(|kind| self.holds_of(*kind) > 150 && has_renewed(kind) && has_redeemed(kind))
             && self.faults.iter().all(|count| *count > 2)
             && self.newer > 2
     }
@@ -330,16 +353,24 @@ fn worker() {
     listen(drop, move || ending.store(true, std::sync::atomic::Ordering::Relaxed));
     let locks = LockManager::builder(&job.url).foreign_clients(false).start().unwrap();
     let (tasks, next) = (LocalSet::new(), Rc::new(Cell::new(0)));
-    for caller in 0..CALLERS {
+    let runtime = runtime();
+    let server = redis::Client::open(&*job.url).unwrap();
+    let tickets = runtime.block_on(server.get_multiplexed_async_connection()).unwrap();
+    for caller in 0..=CALLERS {
         let mut random = Random::new(job.numbers[0].wrapping_add(caller << 32));
         let (locks, next, is_ending) = (locks.clone(), Rc::clone(&next), std::sync::Arc::clone(&is_ending));
+        let mut tickets = tickets.clone();
         tasks.spawn_local(async move {
             while !is_ending.load(std::sync::atomic::Ordering::Relaxed) {
-                calls(&locks, &mut random, &next).await;
+                if caller < CALLERS {
+                    calls(&locks, &mut tickets, &mut random, &next).await;
+                } else {
+                    redeems(&locks, &mut tickets, &mut random, &next).await;
+                }
             }
         });
     }
-    runtime().block_on(async {
+    runtime.block_on(async {
         tokio::select! {
             () = tasks => {}
             () = tells_when_it_stands_still() => {}
@@ -359,7 +390,12 @@ async fn tells_when_it_stands_still() {
     }
 }
 
-async fn calls(locks: &LockManager, random: &mut Random, next: &Cell<u64>) {
+async fn calls(
+    locks: &LockManager,
+    tickets: &mut MultiplexedConnection,
+    random: &mut Random,
+    next: &Cell<u64>,
+) {
     let key = random.between(0, KEYS);
     let ttl = Duration::from_millis([600, 1500][random.index(2)]);
     let wait = Duration::from_millis([0, 20, 5000, 5000, 5000, 5000][random.index(6)]);
@@ -371,7 +407,10 @@ async fn calls(locks: &LockManager, random: &mut Random, next: &Cell<u64>) {
         if let Ok(guard) = locks.lock(format!("k{key}")).ttl(ttl).wait(wait).acquire().await {
             stays(&guard, hold, key, guard.fencing_token(), &steps).await;
             if random.percent(15) {
-                travels(locks, guard, next, key, &steps).await;
+                if let Ok(ticket) = guard.into_ticket(LASTS).await {
+                    let _: Result<u64, _> =
+                        tickets.rpush(TICKETS, format!("{key} {}", ticket.expose())).await;
+                }
             } else {
                 let _ = guard.release().await;
             }
@@ -388,12 +427,27 @@ async fn calls(locks: &LockManager, random: &mut Random, next: &Cell<u64>) {
     tokio::time::sleep(Duration::from_micros(random.between(0, 50_000))).await;
 }
 
-/// Of the second client's waiters none comes in between.
-async fn travels(locks: &LockManager, guard: LockGuard, next: &Cell<u64>, key: u64, steps: &[Duration]) {
-    let Ok(ticket) = guard.into_ticket(Duration::from_millis(600)).await else { return };
-    let hold = next.replace(next.get() + 1);
-    if let Ok(guard) = locks.redeem(ticket).ttl(Duration::from_millis(1500)).await {
-        stays(&guard, hold, key, guard.fencing_token(), steps).await;
+/// Redeems what any process has given away.
+async fn redeems(
+    locks: &LockManager,
+    tickets: &mut MultiplexedConnection,
+    random: &mut Random,
+    next: &Cell<u64>,
+) {
+    tokio::time::sleep(Duration::from_millis(random.between(20, 100))).await;
+    let Ok(Some(ticket)) = tickets.lpop::<_, Option<String>>(TICKETS, None).await else { return };
+    let (key, ticket) = ticket.split_once(' ').unwrap();
+    if random.percent(30) {
+        // Late: another caller may have the lock.
+        tokio::time::sleep(LASTS + Duration::from_millis(100)).await;
+    }
+    let request = locks.redeem(ticket.parse().unwrap()).ttl(Duration::from_millis(1500));
+    if let Ok(guard) = request.await {
+        say("redeemed", &[]);
+        let hold = next.replace(next.get() + 1);
+        let steps: Vec<_> =
+            (0..random.index(4)).map(|_| Duration::from_micros(random.between(0, 8000))).collect();
+        stays(&guard, hold, key.parse().unwrap(), guard.fencing_token(), &steps).await;
         let _ = guard.release().await;
     }
 }

@@ -1,8 +1,8 @@
 """A second client of protocol version 1, written from `docs/design.md` alone, for one Redis server.
 
-It takes a lock, waits for it in the queue of all clients, is granted it by push, renews it and hands it over. What the
-page calls optional it leaves out: it watches no lock, passes none on within its process, and each of its waiters asks
-for itself.
+It takes a lock, waits for it in the queue of all clients, is granted it by push, renews it, hands it over, and gives it
+away with a ticket. What else the page calls optional it leaves out: it watches no lock, passes none on within its
+process, and each of its waiters asks for itself.
 """
 
 import asyncio
@@ -50,8 +50,17 @@ def answers(reply, what):
         (reply.set_exception if isinstance(what, Exception) else reply.set_result)(what)
 
 
+def ticket_of(token, lock):
+    """Its text."""
+    return "1" + "\0".join([PREFIX, lock[len(PREFIX):], token]).encode().hex()
+
+
 class Busy(Exception):
     """Another caller has the lock, and the wait is over."""
+
+
+class Lost(Exception):
+    """The lock is not the caller's any more, or its ticket is of no use."""
 
 
 class Attempt:
@@ -91,6 +100,15 @@ class Attempt:
             return False
         self.fence, self.deadline, self.renew_at, self.ends_at = fence, deadline, start + ms / 3000, start + ms / 1000
         return True
+
+    async def into_ticket(self, ms):
+        """Leaves the lock to whoever redeems the ticket within so many milliseconds; its text."""
+        was_held, self.deadline = self.is_held(), -math.inf
+        self.keeper.cancel()
+        if was_held:
+            return await asyncio.shield(self.client.in_background(self.client.leaves(self, ms)))
+        await self.release()
+        raise Lost(self.lock)
 
     async def release(self):
         """Gives back the lock, or the place in the queue, or what it was granted in between."""
@@ -198,10 +216,11 @@ class Client:
         self.connection._writer.writelines(self.connection.pack_command(*command))
         return reply
 
-    async def runs(self, script, attempt, how="0", number=0):
+    async def runs(self, script, attempt, how="0", number=0, ttl=None, redeems=()):
         keys = (attempt.lock, attempt.lock + "%queue", f"{PREFIX}%clock", attempt.lock + "%queue%claim")
         unfenced = "" if attempt.fenced else "unfenced"
-        args = (*keys, attempt.token, attempt.ttl, how, self.inbox, number, "", unfenced)
+        floor = 2**53 if redeems else ""
+        args = (*keys, attempt.token, ttl or attempt.ttl, how, self.inbox, number, floor, unfenced, *redeems)
         try:
             return await self.sends("EVALSHA", scripts.SHA[script], 4, *args)
         except NoScriptError:
@@ -264,6 +283,30 @@ class Client:
         attempt.is_waiting = False
         attempt.keeper = self.in_background(self.keeps(attempt))
         self.others_ask_at(attempt)
+        return attempt
+
+    async def redeem(self, ticket, ttl):
+        """The lock of a ticket, past the queue."""
+        prefix, key, token = bytes.fromhex(ticket.removeprefix("1")).decode().split("\0")
+        assert prefix == PREFIX
+        attempt = Attempt(self, key, ttl, True)
+        self.attempts[attempt.token] = attempt
+        try:
+            fence = None
+            while fence is None:
+                await self.is_connected.wait()
+                sent = now()
+                try:
+                    fence = await self.runs(scripts.REDEEM, attempt, redeems=(token,))
+                except RedisError:
+                    # Its reply may be lost: it asks again with the same token.
+                    await asyncio.sleep(random.uniform(0.025, 0.075))
+            if fence < 0 or not attempt.enters(sent, ttl, fence):
+                raise Lost(attempt.lock)
+        except BaseException:
+            self.in_background(self.give_back(attempt))
+            raise
+        attempt.keeper = self.in_background(self.keeps(attempt))
         return attempt
 
     def others_ask_at(self, attempt):
@@ -366,6 +409,21 @@ class Client:
             elif attempt.is_held():
                 attempt.deadline = max(attempt.deadline, sent + lasts(attempt.ttl))
                 attempt.renew_at = sent + attempt.ttl / 3000
+
+    async def leaves(self, attempt, ms):
+        """Sent until it is answered, or the time of the ticket is over."""
+        until = now() + ms / 1000
+        while now() < until:
+            try:
+                await asyncio.wait_for(self.is_connected.wait(), until - now())
+                if not await self.runs(scripts.RENEW, attempt, "exactly", ttl=ms):
+                    break
+                del self.attempts[attempt.token]
+                return ticket_of(attempt.token, attempt.lock)
+            except (RedisError, asyncio.TimeoutError):
+                await asyncio.sleep(random.uniform(0.01, 0.03))
+        await self.give_back(attempt)
+        raise Lost(attempt.lock)
 
     async def give_back(self, attempt):
         """Sent until it is answered, or the lock and the place in the queue are over without it."""

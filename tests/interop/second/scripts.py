@@ -6,7 +6,8 @@ is the words that all of them share, and its own behind them.
 
 import hashlib
 
-# KEYS: lock, queue, clock, claim. ARGV: token, ttl, how, inbox, number, floor, `unfenced`. Only what a script needs is sent.
+# KEYS: lock, queue, clock, claim. ARGV: token, ttl, how, inbox, number, floor, `unfenced`, the token of a ticket. Only what a
+# script needs is sent.
 _COMMON = r"""
 local call, try = redis.call, redis.pcall
 local lock, queue, clock, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -67,20 +68,30 @@ local function parse(member)
   return its_token, tonumber(ms), its_inbox, rest
 end
 
+local function say(member, ms, besides)
+  local its_token, _, its_inbox = parse(member)
+  if not its_token or its_inbox == besides then return false end
+  try('PUBLISH', its_inbox, 'next|' .. its_token .. '|' .. text(math.max(ms, 0)) .. '|' .. text(now) .. '||' .. lock)
+  return true
+end
+local function say_to_first_behind(ms, besides)
+  for _, member in ipairs(call('ZRANGE', queue, 2, 250)) do
+    if say(member, ms, besides) then break end
+  end
+end
 local function tell(ms, claimant)
-  local function say(member)
-    local its_token, _, its_inbox = parse(member)
-    if not its_token or its_inbox == claimant then return false end
-    try('PUBLISH', its_inbox, 'next|' .. its_token .. '|' .. text(math.max(ms, 0)) .. '|' .. text(now) .. '||' .. lock)
-    return true
-  end
   local first, told = call('ZRANGE', queue, 0, 1), false
-  for _, member in ipairs(first) do told = say(member) or told end
-  if #first == 2 and not told and inbox ~= claimant then
-    for _, member in ipairs(call('ZRANGE', queue, 2, 250)) do
-      if say(member) then break end
-    end
-  end
+  for _, member in ipairs(first) do told = say(member, ms, claimant) or told end
+  if #first == 2 and not told and inbox ~= claimant then say_to_first_behind(ms, claimant) end
+end
+
+-- All that may have been told of another end of this lease.
+local function tell_all(ms)
+  tell(ms, '')
+  local first = call('ZRANGE', queue, 0, 1)
+  local _, _, one = parse(first[1] or '')
+  local _, _, other = parse(first[2] or '')
+  if one and one == other then say_to_first_behind(ms, one) end
 end
 
 local function drop_stuck()
@@ -224,9 +235,23 @@ return {0, holder, left(), text(now), place or -1}
 
 RENEW = _COMMON + r"""
 if not exists or holder ~= token then return 0 end
-local lasts = math.max(ttl, left())
+local lasts = how == 'exactly' and ttl or math.max(ttl, left())
 call('PEXPIRE', lock, text(marked and lasts + 100 or lasts))
+if how == 'exactly' and marked then
+  call('DEL', claim)
+  tell_all(lasts)
+end
 return 1
+"""
+
+REDEEM = _COMMON + r"""
+if over() then return -2 end
+if holder ~= token and holder ~= ARGV[8] then return -1 end
+local fence, lasts, since = next_fence(unfenced), ttl, granted_now
+if holder == token then lasts, since = math.max(ttl, left()), granted end
+put(token, since, lasts, inbox, marked)
+tell_all(lasts)
+return fence
 """
 
 RELEASE = _COMMON + r"""
@@ -261,4 +286,4 @@ return 1
 # Raises the clock of fencing tokens to the server's time less 10 ms, and returns it.
 RAISE = _COMMON + "return next_fence()"
 
-SHA = {script: hashlib.sha1(script.encode()).hexdigest() for script in (ACQUIRE, RENEW, RELEASE)}
+SHA = {script: hashlib.sha1(script.encode()).hexdigest() for script in (ACQUIRE, RENEW, REDEEM, RELEASE)}
