@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{
     Holder, LockError, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
-    distributed_lock,
+    Ticket, distributed_lock,
 };
 
 /// How managers work: see the table above.
@@ -199,6 +199,7 @@ mod everywhere {
 mod with_tickets {
     on! { memory redis cohorts cluster: {
         a_ticket_takes_the_lock_to_another_process_once
+        a_redeemed_lock_travels_on
         a_ticket_that_nobody_redeems_ends_in_time
         a_waiter_does_not_pass_a_ticket
     } }
@@ -736,6 +737,28 @@ fn a_ticket_takes_the_lock_to_another_process_once(backend: &Backend) {
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     assert_eq!(reason(worker.redeem(ticket).acquire_blocking()), LostReason::TicketOver);
     drop(web.lock("k").acquire_blocking().unwrap());
+}
+
+fn a_redeemed_lock_travels_on(backend: &Backend) {
+    let managers = [backend.manager(), backend.manager(), backend.manager()];
+    let mut guard = managers[0].lock("k").acquire_blocking().unwrap();
+    let (mut fence, mut used) = (guard.fencing_token(), Vec::<Ticket>::new());
+    for stop in 1..7 {
+        let [here, next] = [stop - 1, stop].map(|stop| &managers[stop % 3]);
+        let ticket = guard.into_ticket_blocking(60 * SECOND).unwrap();
+        assert!(here.lock("k").acquire_blocking().unwrap_err().is_busy(), "it is taken in between");
+        // Each is good once, also where its lock is under way again.
+        for used in &used {
+            assert_eq!(reason(next.redeem(used.clone()).acquire_blocking()), LostReason::TicketUsed);
+        }
+        guard = next.redeem(ticket.clone()).acquire_blocking().unwrap();
+        used.push(ticket);
+        assert!(guard.fencing_token() > fence && guard.is_held(), "stop {stop}");
+        fence = guard.fencing_token();
+    }
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    let guard = managers[1].lock("k").acquire_blocking().unwrap();
+    assert!(guard.fencing_token() > fence);
 }
 
 fn a_ticket_that_nobody_redeems_ends_in_time(backend: &Backend) {

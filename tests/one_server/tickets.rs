@@ -34,6 +34,24 @@ fn worker() {
     let _ = commands.recv();
 }
 
+/// Redeems the ticket that is on the server, with the ttl of its number, and never ends by itself.
+#[test]
+#[ignore = "runs in a worker process"]
+fn redeemer() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let (command, commands) = channel();
+    listen(move |line| drop(command.send(line)), || exit(0));
+    let mut server = redis::Client::open(&*job.url).unwrap().get_connection().unwrap();
+    let ticket: String = redis::cmd("GET").arg("ticket").query(&mut server).unwrap();
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let ttl = Duration::from_millis(job.numbers[0]);
+    let guard = locks.redeem(ticket.parse().unwrap()).ttl(ttl).acquire_blocking().unwrap();
+    say("redeemed", &[guard.fencing_token()]);
+    let _ = commands.recv();
+}
+
 /// A process that has given its lock away, its fencing token, and the ticket.
 fn giver(server: &RedisServer, ttl: Duration, lasts: Duration) -> (Worker, u64, Ticket) {
     let numbers = [ttl, lasts].map(|time| time.as_millis() as u64);
@@ -72,6 +90,36 @@ fn the_queue_goes_on_when_both_processes_have_died() {
     let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     assert!(start.elapsed() < LIMIT / 2 && guard.fencing_token() > fence, "{:?}", start.elapsed());
     assert_eq!(reason(locks.redeem(ticket).acquire_blocking()), LostReason::TicketUsed);
+}
+
+#[test]
+fn a_worker_that_is_killed_in_the_middle_costs_its_ttl_and_its_ticket_is_used() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let ticket =
+        locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap().into_ticket_blocking(MINUTE).unwrap();
+    let _: String = server.run(&format!("SET ticket {}", ticket.expose()));
+    let waiting = thread::spawn({
+        let request = locks.lock("k").wait(LIMIT);
+        move || request.acquire_blocking().unwrap()
+    });
+    let waits = || locks.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == 1);
+    eventually("a caller waits behind the ticket", waits);
+    let mut worker = Worker::start("tickets::redeemer", "redeemer", &server.url(), &[1000]);
+    let fence = worker.says("redeemed")[0];
+    // It is renewed, and to those who wait the lock was held all the time.
+    sleep(SECOND * 3 / 2);
+    assert!(!waiting.is_finished());
+    let killed = Instant::now();
+    worker.kill();
+    let next = waiting.join().unwrap();
+    let took = killed.elapsed();
+    assert!(next.fencing_token() > fence && took < LIMIT / 2, "{took:?}, with a ttl of 1 s");
+    assert_eq!(reason(locks.redeem(ticket).acquire_blocking()), LostReason::TicketUsed);
+    next.release_blocking().unwrap();
+    let _: u64 = server.run("DEL ticket");
+    drop(locks);
+    server.assert_nothing_left();
 }
 
 /// What the holder before had on the way when it was stopped carries its own token.
