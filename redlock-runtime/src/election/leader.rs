@@ -13,6 +13,7 @@ use crate::block_on::block_on;
 use crate::engine::command::{AdminOp, Command};
 use crate::engine::multi_key::MultiKey;
 use crate::engine::protocol::{Inspection, Record};
+use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::key;
 use crate::ground::token::Token;
@@ -206,7 +207,7 @@ impl Election {
         let (locks, told) = (self.locks.clone(), Arc::new(Notify::new()));
         let (name, observer) = (locks.name(&self.key), Arc::downgrade(&told));
         locks.engine().send(Command::Observe { name, observer });
-        Observer { locks, key: self.key.clone(), told, has_looked: false, last: None, pause: None }
+        Observer { locks, key: self.key.clone(), told, has_looked: false, last: None, looks_at: None }
     }
 
     /// What a leader writes beside its lock, if that can be done.
@@ -237,8 +238,27 @@ async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Lea
 /// The changes of a leader, from [`Election::observe`].
 ///
 /// The server tells of each new leader, and of one that steps down. A leader that is killed is
-/// found gone when its lease is over. An observer costs two commands for each change, and one in
-/// the time of a ttl; while nobody leads, or a client of another kind does, one each second.
+/// found gone when its lease is over. An observer looks after each change, and with every second
+/// renewal of the leader, which writes its record again: three times in two ttl. While nobody leads,
+/// or a client of another kind does, it looks each second. A look is three commands.
+///
+/// It has [`next`](Self::next) and is no `Stream`: that trait would be one more dependency of every
+/// user. `unfold` of `futures_util` makes one of it:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// # use std::pin::pin;
+/// # use redlocked::LockManager;
+/// use futures_util::stream::{StreamExt, unfold};
+///
+/// # let locks = LockManager::connect("memory://observer-stream-example").await?;
+/// let observer = locks.election("billing-loop").observe();
+/// let changes = unfold(observer, async |mut observer| Some((observer.next().await, observer)));
+/// assert_eq!(pin!(changes).next().await, Some(Ok(None)), "nobody leads");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Examples
 ///
@@ -261,8 +281,9 @@ pub struct Observer {
     /// Whether anything was returned, and the last one that was.
     has_looked: bool,
     last: Option<Leader>,
-    /// How long it waits to be told before it looks again.
-    pause: Option<Duration>,
+    /// Until when it waits to be told before it looks again. A call that is dropped and made again
+    /// does not begin anew.
+    looks_at: Option<Moment>,
 }
 
 impl Observer {
@@ -296,20 +317,21 @@ impl Observer {
     /// ```
     pub async fn next(&mut self) -> Result<Option<Leader>, LockError> {
         loop {
-            if let Some(pause) = self.pause {
-                self.wait(pause).await;
+            if let Some(looks_at) = self.looks_at {
+                self.wait_until(looks_at).await;
                 // Until the look has succeeded: this future may be dropped before that.
-                self.pause = None;
+                self.looks_at = None;
             }
             let seen = match self.look().await {
                 Ok(seen) => seen,
                 Err(error) => {
-                    self.pause = Some(UNTOLD);
+                    self.looks_at = Some(self.locks.engine().now().after(UNTOLD));
                     return Err(error);
                 }
             };
             let told = seen.as_ref().filter(|leader| leader.record.is_some()).and_then(Leader::free_in);
-            self.pause = Some(told.map_or(UNTOLD, |left| left + Duration::from_millis(1)));
+            let pause = told.map_or(UNTOLD, |left| left + Duration::from_millis(1));
+            self.looks_at = Some(self.locks.engine().now().after(pause));
             let is_same = match (&self.last, &seen) {
                 (Some(last), Some(seen)) => last.is_same_term(seen),
                 (None, None) => self.has_looked,
@@ -337,8 +359,10 @@ impl Observer {
         ask(&self.locks, &self.key, true).await
     }
 
-    async fn wait(&self, limit: Duration) {
-        first(pin!(self.told.notified()), pin!(self.locks.engine().sleep(limit))).await;
+    async fn wait_until(&self, limit: Moment) {
+        let engine = self.locks.engine();
+        let over = engine.sleep(limit.since(engine.now()));
+        first(pin!(self.told.notified()), pin!(over)).await;
     }
 }
 

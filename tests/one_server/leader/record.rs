@@ -171,6 +171,20 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
     });
 }
 
+/// As a caller does that waits for something else, too: `select!` in a loop.
+#[test]
+fn an_observer_whose_calls_are_dropped_early_looks_in_time() {
+    let server = RedisServer::start();
+    let others = connect(&server);
+    in_time(async {
+        let _: String = server.run("SET lock:k by-hand PX 500");
+        let mut changes = others.election("k").observe();
+        assert!(changes.next().await.unwrap().is_some());
+        // The server tells of no record, and the observer looks after a second.
+        while tokio::time::timeout(SECOND / 20, changes.next()).await.is_err() {}
+    });
+}
+
 #[test]
 fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
     let server = RedisServer::start();
