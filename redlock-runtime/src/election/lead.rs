@@ -53,7 +53,9 @@ impl Drop for Lead {
 impl Lead {
     fn new(election: &Election, guard: LockGuard, text: Arc<str>) -> Self {
         let events = election.locks.engine().events();
-        let telemetry = telemetry::Lead::begins(&election.label, guard.key(), guard.fencing_token(), events);
+        let span = guard.body_span();
+        let telemetry =
+            telemetry::Lead::begins(&election.label, guard.key(), guard.fencing_token(), events, span);
         guard.announce(Some(text));
         Self { term: Term::new(&guard, election.locks.closing()), telemetry, guard }
     }

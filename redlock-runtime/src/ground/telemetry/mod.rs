@@ -79,19 +79,22 @@ pub(crate) struct Lead {
     term: u64,
     events: Events,
     metrics: metrics::Lead,
+    /// Of the hold.
+    span: BodySpan,
     is_over: bool,
 }
 
 impl Lead {
-    pub(crate) fn begins(label: &Arc<str>, key: &str, term: u64, events: &Events) -> Self {
+    pub(crate) fn begins(label: &Arc<str>, key: &str, term: u64, events: &Events, span: BodySpan) -> Self {
         let metrics = metrics::Lead::begins(label, term);
-        Self { key: key.into(), term, events: events.clone(), metrics, is_over: false }
+        Self { key: key.into(), term, events: events.clone(), metrics, span, is_over: false }
     }
 
     /// `error`: that of the body.
     pub(crate) fn ends(&mut self, end: TermEnd, error: Option<&dyn Display>) {
         self.is_over = true;
         self.metrics.ends(end.as_str());
+        self.span.ends_term(end.as_str(), error);
         if let Some(error) = error {
             log::term_failed(&self.key, self.term, error);
         }
@@ -292,6 +295,7 @@ mod metrics {
 #[cfg(not(feature = "tracing"))]
 #[expect(clippy::unused_self, reason = "with the feature they are used")]
 mod spans {
+    use std::fmt::Display;
     use std::marker::PhantomData;
     use std::time::Duration;
 
@@ -364,6 +368,8 @@ mod spans {
         pub(crate) fn enter(&self) -> Entered<'_> {
             Entered(PhantomData)
         }
+
+        pub(super) fn ends_term(&self, _end: &'static str, _error: Option<&dyn Display>) {}
     }
 
     #[derive(Default)]

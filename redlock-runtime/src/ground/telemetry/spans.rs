@@ -124,6 +124,7 @@ impl Wait {
             fencing_token = fence,
             outcome = Empty,
             held_ms = Empty,
+            term_end = Empty,
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
@@ -200,6 +201,14 @@ pub(crate) struct BodySpan(Span);
 impl BodySpan {
     pub(crate) fn enter(&self) -> Entered<'_> {
         Entered(self.0.enter())
+    }
+
+    /// The hold was a term. `error`: that of its body.
+    pub(super) fn ends_term(&self, end: &'static str, error: Option<&dyn fmt::Display>) {
+        self.0.record("term_end", end);
+        if let Some(error) = error {
+            mark_failed(&self.0, error);
+        }
     }
 }
 

@@ -354,6 +354,68 @@ async fn an_annotated_function_is_labelled_with_its_template_and_no_metric_names
     assert!(!scraped.contains("a-secret"), "{scraped}");
 }
 
+#[tokio::test]
+async fn a_process_leads_from_the_lock_to_the_end_of_its_term_however_that_comes() {
+    let (seen, locks) = (Seen::new("terms"), memory());
+    let election = locks.election("terms").label(&*seen.lock).stop_on_error();
+    let leading = || seen.number("redlocked_leading", &[]);
+    let ended = |end| seen.number("redlocked_terms_total", &[("end", end)]);
+    let is_shown = |number: u64| {
+        assert_eq!(leading(), 1.0);
+        #[expect(clippy::cast_precision_loss, reason = "microseconds are exact until the year 2255")]
+        let number = number as f64;
+        assert_eq!(seen.number("redlocked_term", &[]), number);
+    };
+    let mut bodies = 0;
+    election
+        .lead(async |term| {
+            is_shown(term.number());
+            bodies += 1;
+            if bodies == 1 {
+                term.resign();
+            }
+            Ok::<_, LockError>(())
+        })
+        .await
+        .unwrap();
+    assert_eq!((leading(), ended("resigned"), ended("returned")), (0.0, 1.0, 1.0));
+    let failed = election.lead_blocking(|term| {
+        is_shown(term.number());
+        Err::<(), _>("no such table")
+    });
+    assert!(failed.is_err());
+    assert_eq!((leading(), ended("failed")), (0.0, 1.0));
+    {
+        let mut dropped =
+            pin!(election.lead(async |_| std::future::pending::<Result<(), LockError>>().await));
+        while leading() < 1.0 {
+            assert!(poll_once(dropped.as_mut()).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!((leading(), ended("dropped")), (0.0, 1.0));
+    let panics = || election.lead_blocking(|_| -> Result<(), LockError> { panic!("a body") });
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    assert_eq!((leading(), ended("dropped")), (0.0, 2.0));
+    let lost = election.lead(async |term| {
+        if ended("lost") < 1.0 {
+            is_shown(term.number());
+            locks.force_release("terms").await.unwrap();
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, LockError>(())
+    });
+    lost.await.unwrap();
+    assert_eq!((leading(), ended("lost"), ended("returned")), (0.0, 1.0, 2.0));
+    let closed = election.lead(async |_| {
+        let manager = locks.clone();
+        tokio::spawn(async move { manager.shutdown(SECOND).await });
+        std::future::pending::<Result<(), LockError>>().await
+    });
+    assert!(closed.await.is_err());
+    assert_eq!((leading(), ended("manager_closed")), (0.0, 1.0));
+}
+
 /// All words of a text that begin like our metrics.
 fn names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');

@@ -200,3 +200,75 @@ async fn no_span_and_no_line_has_the_secret_of_a_token() {
     assert_eq!(closed(&key).len(), 3);
     assert!(!all_text().contains(secret));
 }
+
+/// The term is the fencing token of the hold, and the body is inside.
+#[tokio::test]
+async fn a_term_is_the_hold_of_its_leader_and_says_how_it_ended() {
+    let (locks, key) = (memory(), unique("terms"));
+    let election = locks.election(&*key).label("loop");
+    let mut terms = Vec::new();
+    let lead = election.lead(async |term| {
+        info!(term_of = key, "leads");
+        terms.push(term.number());
+        if terms.len() == 1 {
+            term.resign();
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, LockError>(())
+    });
+    lead.instrument(info_span!("main")).await.unwrap();
+    let failed = election.clone().stop_on_error().lead_blocking(|term| {
+        terms.push(term.number());
+        Err::<(), _>("no such table")
+    });
+    assert!(failed.is_err());
+    let expected = [
+        "lock_wait(acquired) < main",
+        "lock_hold(released) < main",
+        "lock_wait(acquired) < main",
+        "lock_hold(released) < main",
+        "lock_wait(acquired) < -",
+        "lock_hold(released) < -",
+    ];
+    assert_eq!(closed(&key), expected);
+    let holds: Vec<_> = spans(&key).into_iter().filter(|span| span.name == "lock_hold").collect();
+    let seen = holds.iter().map(|span| {
+        ["lock", "fencing_token", "term_end", "otel.status_code", "otel.status_description"]
+            .map(|name| field(span, name).to_owned())
+    });
+    let expected = [
+        ["loop", &terms[0].to_string(), "resigned", "-", "-"],
+        ["loop", &terms[1].to_string(), "returned", "-", "-"],
+        ["loop", &terms[2].to_string(), "failed", "ERROR", "no such table"],
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected.map(|row| row.map(str::to_owned)));
+    let within: Vec<_> = events("term_of", &key).into_iter().map(|event| event.within).collect();
+    assert_eq!(within, [["lock_hold", "main"], ["lock_hold", "main"]]);
+}
+
+#[tokio::test]
+async fn the_span_of_a_term_is_closed_when_its_future_is_dropped_or_the_lead_is_lost() {
+    let (locks, key) = (memory(), unique("terms-lost"));
+    let election = locks.election(&*key);
+    let lead = election.lead(async |_| std::future::pending::<Result<(), LockError>>().await);
+    let mut lead = Box::pin(lead);
+    let end = |number: usize| {
+        let span = spans(&key).into_iter().filter(|span| span.name == "lock_hold").nth(number)?;
+        Some((field(&span, "outcome").to_owned(), field(&span, "term_end").to_owned()))
+    };
+    let shown = |outcome: &str, end: &str| Some((outcome.to_owned(), end.to_owned()));
+    let mut leads = async |number: usize| {
+        while end(number).is_none() {
+            assert!(lead.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(end(number), shown("-", "-"));
+    };
+    leads(0).await;
+    locks.force_release(&key).await.unwrap();
+    leads(1).await;
+    assert_eq!(end(0), shown("force_released", "lost"));
+    drop(lead);
+    assert_eq!(end(1), shown("released", "dropped"));
+    assert!(spans(&key).iter().all(|span| span.is_closed));
+}
