@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
-use kit::{LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, sentinel, unique, within};
-use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
+use kit::{
+    LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, sentinel, unique, within,
+};
+use redlocked::{Capabilities, LeadError, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 
 /// Which feature stops without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -154,7 +156,42 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
     } else {
         assert!(locks.force_release_blocking("k")?.is_some());
     }
+    runtime().block_on(leads(&locks, &others, capabilities))?;
     Ok(capabilities)
+}
+
+/// One leads and announces itself, the other sees it, and leads next.
+async fn leads(
+    locks: &LockManager,
+    others: &LockManager,
+    capabilities: Capabilities,
+) -> Result<(), LockError> {
+    let (election, standby) = (locks.election("led").announce("here"), others.election("led"));
+    let mut changes = standby.observe();
+    let led = election.lead(async |term| {
+        // The server refuses no record of a leader whose lock it has granted.
+        let start = Instant::now();
+        let leader = loop {
+            let leader = standby.leader().await?.filter(|leader| leader.term().is_some());
+            if let Some(leader) = leader {
+                break leader;
+            }
+            assert!(start.elapsed() < LIMIT, "the leader announces itself");
+        };
+        assert_eq!((leader.term(), leader.announced()), (Some(term.number()), Some("here")));
+        match changes.next().await {
+            Ok(seen) => assert!(capabilities.tracks_changes() && seen.is_some()),
+            Err(error) => assert!(!capabilities.tracks_changes(), "{error:?}"),
+        }
+        Ok::<_, LockError>(term.number())
+    });
+    let of_lock = |error| match error {
+        LeadError::Lock(error) | LeadError::Body(error) => error,
+    };
+    let first = led.await.map_err(of_lock)?;
+    let second = standby.lead(async |term| Ok::<_, LockError>(term.number())).await.map_err(of_lock)?;
+    assert!(second > first && election.leader().await?.is_none());
+    Ok(())
 }
 
 #[test]
