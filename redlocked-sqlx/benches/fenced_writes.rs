@@ -91,6 +91,9 @@ async fn main() {
     if let Some(server) = DatabaseServer::mariadb() {
         rows.extend(measure!(MySqlPool::connect(server.url()).await.unwrap(), guard).rows("MariaDB"));
     }
+    if let Some(server) = DatabaseServer::mysql() {
+        rows.extend(measure!(MySqlPool::connect(server.url()).await.unwrap(), guard).rows("MySQL"));
+    }
     let memory = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
     rows.extend(measure!(memory, guard).rows("SQLite, in memory"));
     table(

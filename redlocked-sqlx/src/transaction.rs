@@ -79,7 +79,7 @@ pub enum Dialect {
     Postgres,
     /// SQLite 3.24 or later.
     Sqlite,
-    /// MySQL 5.7 or later, and MariaDB 10.2 or later, on InnoDB.
+    /// MySQL 5.7 or later, of which 9.7 is tested, and MariaDB 10.2 or later, on InnoDB.
     MySql,
 }
 

@@ -8,7 +8,7 @@ use kit::{DatabaseServer, unique};
 use redlocked_sqlx::{FencedTransaction, create_table};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Executor as _, MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 const ACCOUNT: &str = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
@@ -99,9 +99,13 @@ pub(crate) async fn postgres() -> Option<(DatabaseServer, PgPool)> {
     Some((server, pool))
 }
 
-/// With its tables, in one of the isolations that it calls `READ COMMITTED` and `REPEATABLE READ`.
-pub(crate) async fn mariadb(isolation: &'static str) -> Option<(DatabaseServer, MySqlPool)> {
-    let server = DatabaseServer::mariadb()?;
+/// MariaDB or MySQL with its tables, in one of the isolations that they call `READ COMMITTED` and
+/// `REPEATABLE READ`.
+pub(crate) async fn mysql(
+    server: Option<DatabaseServer>,
+    isolation: &'static str,
+) -> Option<(DatabaseServer, MySqlPool)> {
+    let server = server?;
     let pool = MySqlPoolOptions::new().max_connections(40).after_connect(move |connection, _| {
         let isolate = format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}");
         Box::pin(async move { connection.execute(isolate.as_str()).await.map(drop) })
@@ -111,10 +115,16 @@ pub(crate) async fn mariadb(isolation: &'static str) -> Option<(DatabaseServer, 
     Some((server, pool))
 }
 
+pub(crate) async fn mariadb(isolation: &'static str) -> Option<(DatabaseServer, MySqlPool)> {
+    mysql(DatabaseServer::mariadb(), isolation).await
+}
+
 /// In a file, because what is in memory is locked by whole tables.
 pub(crate) async fn sqlite() -> (File, SqlitePool) {
     let file = File(std::env::temp_dir().join(unique("redlocked-fences")));
+    // What a crash of the machine leaves is not asked here: nothing waits for the disk.
     let options = SqliteConnectOptions::new().filename(&file.0).create_if_missing(true);
+    let options = options.synchronous(SqliteSynchronous::Off);
     let pool = SqlitePoolOptions::new().max_connections(10).connect_with(options).await.unwrap();
     pool.make().await;
     (file, pool)

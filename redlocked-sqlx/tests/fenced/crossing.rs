@@ -1,11 +1,11 @@
 //! Transactions of several locks that meet: no deadlock.
 
-use kit::unique;
+use kit::{DatabaseServer, unique};
 use redlocked::Fence;
 use redlocked_sqlx::{FencedTransaction as _, record};
 use tokio::task::JoinSet;
 
-use crate::bank::{Bank, mariadb, postgres, sqlite};
+use crate::bank::{Bank, mysql, postgres, sqlite};
 use crate::manager;
 
 /// Holders of the same two locks, named in both orders: all fence in at once, the earlier ones late, and
@@ -69,8 +69,17 @@ async fn crossing_fences_do_not_deadlock_in_postgres() {
 
 #[tokio::test]
 async fn crossing_fences_do_not_deadlock_in_mariadb() {
+    crossing_in(DatabaseServer::mariadb).await;
+}
+
+#[tokio::test]
+async fn crossing_fences_do_not_deadlock_in_mysql() {
+    crossing_in(DatabaseServer::mysql).await;
+}
+
+async fn crossing_in(server: fn() -> Option<DatabaseServer>) {
     for isolation in ["READ COMMITTED", "REPEATABLE READ"] {
-        let Some((_server, bank)) = mariadb(isolation).await else { return };
+        let Some((_server, bank)) = mysql(server(), isolation).await else { return };
         for (is_new, commits) in [(true, true), (true, false), (false, true), (false, false)] {
             let deadlocks = crossing(&bank, 200, is_new, commits).await;
             // InnoDB gives the place of a row whose insertion is rolled back to all that wait for it. The

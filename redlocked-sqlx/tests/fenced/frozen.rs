@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use kit::{Job, RedisServer, Worker, listen, say};
+use kit::{DatabaseServer, Job, RedisServer, Worker, listen, say};
 use redlocked::LockManager;
-use redlocked_sqlx::record;
-use sqlx::PgPool;
+use redlocked_sqlx::{FencedTransaction as _, record};
+use sqlx::{MySqlPool, PgPool};
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::bank::{Bank as _, postgres};
+use crate::bank::{Bank, mariadb, mysql, postgres};
 
 const WORKER: &str = "frozen::a_worker";
 
@@ -20,10 +20,8 @@ const STATEMENTS: u32 = 5;
 
 /// Adds one to the balance, and waits for a line in front of each statement. It looks at its lease no
 /// more: the first is stopped after its look.
-async fn adds_one(job: Job) {
-    let (redis, postgres) = job.url.split_once(' ').unwrap();
+async fn adds_one<B: Bank>(redis: &str, bank: B) {
     let locks = LockManager::connect(redis).await.unwrap();
-    let pool = PgPool::connect(postgres).await.unwrap();
     let (lines, mut told) = unbounded_channel();
     let last = lines.clone();
     listen(move |line| drop(lines.send(line)), move || drop(last));
@@ -35,7 +33,7 @@ async fn adds_one(job: Job) {
             return;
         }
         match (statement, &mut tx) {
-            (0, _) => tx = Some(pool.start().await),
+            (0, _) => tx = Some(bank.start().await),
             (1, Some(tx)) => {
                 let fence = guard.fences().next().unwrap();
                 if let Err(error) = record(tx, &fence).await {
@@ -43,8 +41,8 @@ async fn adds_one(job: Job) {
                     return;
                 }
             }
-            (2, Some(tx)) => balance = PgPool::balance(tx, 7).await.unwrap(),
-            (3, Some(tx)) => PgPool::set(tx, 7, balance + 1).await.unwrap(),
+            (2, Some(tx)) => balance = B::balance(tx, 7).await.unwrap(),
+            (3, Some(tx)) => B::set(tx, 7, balance + 1).await.unwrap(),
             _ => tx.take().unwrap().commit().await.unwrap(),
         }
         say("did", &[u64::from(statement)]);
@@ -55,9 +53,16 @@ async fn adds_one(job: Job) {
 #[test]
 #[ignore = "a worker that the test below starts"]
 fn a_worker() {
-    if let Some(job) = Job::of_this_process() {
-        kit::runtime().block_on(adds_one(job));
-    }
+    let Some(job) = Job::of_this_process() else { return };
+    let (redis, database) = job.url.split_once(' ').unwrap();
+    kit::runtime().block_on(async {
+        if database.starts_with("postgres") {
+            adds_one(redis, PgPool::connect(database).await.unwrap()).await;
+        } else {
+            // `REPEATABLE READ`, unless its server has another default.
+            adds_one(redis, MySqlPool::connect(database).await.unwrap()).await;
+        }
+    });
 }
 
 /// Lets it run these statements.
@@ -69,8 +74,27 @@ fn runs(worker: &mut Worker, first: u32, end: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_stopped_in_front_of_a_statement_commits_nothing_stale() {
-    let Some((server, bank)) = postgres().await else { return };
+async fn a_process_that_is_stopped_in_front_of_a_statement_commits_nothing_stale_in_postgres() {
+    if let Some((server, bank)) = postgres().await {
+        commits_nothing_stale(&server, bank).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_stopped_in_front_of_a_statement_commits_nothing_stale_in_mariadb() {
+    if let Some((server, bank)) = mariadb("READ COMMITTED").await {
+        commits_nothing_stale(&server, bank).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_stopped_in_front_of_a_statement_commits_nothing_stale_in_mysql() {
+    if let Some((server, bank)) = mysql(DatabaseServer::mysql(), "READ COMMITTED").await {
+        commits_nothing_stale(&server, bank).await;
+    }
+}
+
+async fn commits_nothing_stale<B: Bank>(server: &DatabaseServer, bank: B) {
     let redis = RedisServer::start();
     let url = format!("{} {}", redis.url(), server.url());
     bank.open(7).await;

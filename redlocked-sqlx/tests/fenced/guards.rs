@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
 use redlocked::{FenceError, LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
-use redlocked_sqlx::{FencedGuard as _, create_table, record};
-use sqlx::{MySqlPool, PgPool, Postgres, Transaction};
+use redlocked_sqlx::{Dialect, FencedGuard as _, FencedTransaction, Recorded, create_table, record};
+use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 
-use crate::bank::{Bank, mariadb, postgres, sqlite};
+use crate::bank::{Bank, mariadb, mysql, postgres, sqlite};
 use crate::manager;
 
 /// The error of an application.
@@ -43,8 +43,71 @@ async fn the_lock_is_held_until_the_commit_on_each_database() {
     if let Some((_server, bank)) = mariadb("REPEATABLE READ").await {
         the_lock_is_held_until_the_commit(bank).await;
     }
+    if let Some((_server, bank)) = mysql(DatabaseServer::mysql(), "REPEATABLE READ").await {
+        the_lock_is_held_until_the_commit(bank).await;
+    }
     let (_file, bank) = sqlite().await;
     the_lock_is_held_until_the_commit(bank).await;
+}
+
+/// A transaction that counts what it is asked for.
+struct Counted<T>(T, usize);
+
+impl<T: FencedTransaction> FencedTransaction for Counted<T> {
+    const DIALECT: Dialect = T::DIALECT;
+    type Error = T::Error;
+
+    async fn record(&mut self, text: &'static str, name: &str, fence: i64) -> Result<Recorded, T::Error> {
+        self.1 += 1;
+        self.0.record(text, name, fence).await
+    }
+
+    async fn commit(self) -> Result<(), T::Error> {
+        self.0.commit().await
+    }
+}
+
+/// As each database counts it itself, and of one lock or three.
+#[tokio::test]
+async fn a_fence_costs_one_statement_for_each_lock_and_the_commit_none() {
+    async fn asked_for<B: Bank>(bank: B) {
+        let locks = manager().await;
+        for keys in [&["account:7"][..], &["account:7", "account:8", "account:9"]] {
+            let guard = locks.lock_all(keys.iter().copied()).acquire().await.unwrap();
+            let mut tx = Counted(bank.start().await, 0);
+            guard.fence_in(&mut tx).await.unwrap();
+            assert_eq!(tx.1, keys.len());
+            guard.commit(tx).await.unwrap();
+        }
+    }
+
+    /// How many commands a session has got, with those that ask for it.
+    async fn counted(server: Option<DatabaseServer>) {
+        let Some((_server, pool)) = mysql(server, "READ COMMITTED").await else { return };
+        let locks = manager().await;
+        let questions = async |tx: &mut Transaction<'static, MySql>| {
+            let row =
+                sqlx::query("SHOW SESSION STATUS LIKE 'Questions'").persistent(false).fetch_one(&mut **tx);
+            row.await.unwrap().get::<String, _>(1).parse::<u32>().unwrap()
+        };
+        let guard = locks.lock("account:7").acquire().await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        // The first one of a connection also prepares it.
+        guard.fence_in(&mut tx).await.unwrap();
+        let first = questions(&mut tx).await;
+        let nothing = questions(&mut tx).await - first;
+        guard.fence_in(&mut tx).await.unwrap();
+        assert_eq!(questions(&mut tx).await - first - nothing, nothing + 1);
+        guard.commit(tx).await.unwrap();
+    }
+
+    asked_for(sqlite().await.1).await;
+    if let Some((_server, bank)) = postgres().await {
+        asked_for(bank).await;
+    }
+    for server in [DatabaseServer::mariadb, DatabaseServer::mysql] {
+        counted(server()).await;
+    }
 }
 
 #[tokio::test]
@@ -111,11 +174,17 @@ async fn a_holder_may_write_in_many_transactions_and_an_aborted_one_leaves_nothi
 
 #[tokio::test]
 async fn each_lock_has_its_own_row_under_its_whole_name() {
+    for server in [DatabaseServer::mariadb, DatabaseServer::mysql] {
+        each_lock_has_its_own_row(server()).await;
+    }
+}
+
+async fn each_lock_has_its_own_row(server: Option<DatabaseServer>) {
     let name = unique("fences");
     let locks =
         |prefix: &'static str| LockManager::builder(format!("memory://{name}")).prefix(prefix).connect();
     let (shop, bank) = (locks("shop:").await.unwrap(), locks("bank:").await.unwrap());
-    let Some((_server, pool)) = mariadb("REPEATABLE READ").await else { return };
+    let Some((_server, pool)) = mysql(server, "REPEATABLE READ").await else { return };
     // A collation would take these for one.
     let keys = ["account:a", "account:A", "account:\u{e4}", "account:a "];
     let mut expected = Vec::new();
@@ -138,7 +207,13 @@ async fn each_lock_has_its_own_row_under_its_whole_name() {
 /// The id that comes back is of this statement alone.
 #[tokio::test]
 async fn the_last_id_of_a_mysql_session_says_nothing_of_a_new_lock() {
-    let Some((_server, pool)) = mariadb("READ COMMITTED").await else { return };
+    for server in [DatabaseServer::mariadb, DatabaseServer::mysql] {
+        the_last_id_says_nothing(server()).await;
+    }
+}
+
+async fn the_last_id_says_nothing(server: Option<DatabaseServer>) {
+    let Some((_server, pool)) = mysql(server, "READ COMMITTED").await else { return };
     let locks = manager().await;
     let mut tx = pool.begin().await.unwrap();
     MySqlPool::number(&mut tx, "SELECT CAST(LAST_INSERT_ID(9007199254740991) AS signed)").await.unwrap();

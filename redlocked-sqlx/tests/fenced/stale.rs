@@ -4,11 +4,12 @@
 //! Each adds one to the balance that it has read, so that a commit that comes too late takes another
 //! one's money: in the end, the balance is the number of commits.
 
+use kit::DatabaseServer;
 use redlocked::{Fence, FenceError, LockError, LockManager};
 use redlocked_sqlx::{FencedTransaction as _, record};
 use tokio::task::JoinSet;
 
-use crate::bank::{Bank, mariadb, postgres, sqlite};
+use crate::bank::{Bank, mariadb, mysql, postgres, sqlite};
 use crate::manager;
 
 /// In front of which statement the first one is frozen: `BEGIN`, the fence, the read, the write, the
@@ -124,7 +125,19 @@ async fn no_stale_commit_in_mariadb_with_repeatable_reads() {
 }
 
 #[tokio::test]
+async fn no_stale_commit_in_mysql_that_reads_what_is_committed() {
+    let Some((_server, bank)) = mysql(DatabaseServer::mysql(), "READ COMMITTED").await else { return };
+    no_stale_commit(bank, 10_000).await;
+}
+
+#[tokio::test]
+async fn no_stale_commit_in_mysql_with_repeatable_reads() {
+    let Some((_server, bank)) = mysql(DatabaseServer::mysql(), "REPEATABLE READ").await else { return };
+    no_stale_commit(bank, 2_000).await;
+}
+
+#[tokio::test]
 async fn no_stale_commit_in_sqlite() {
     let (_file, bank) = sqlite().await;
-    no_stale_commit(bank, 400).await;
+    no_stale_commit(bank, 10_000).await;
 }

@@ -1,4 +1,4 @@
-//! Real PostgreSQL and MariaDB servers, each on a free loopback port, with a directory of its own.
+//! Real PostgreSQL, MariaDB and MySQL servers, each on a free loopback port, with a directory of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ impl DatabaseServer {
     /// PostgreSQL, with a superuser `postgres` and a database of that name. `None` where it is not to
     /// be had, which is a failure where `CI` is set.
     pub fn postgres() -> Option<Self> {
-        static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("postgres"));
+        static PROGRAMS: LazyLock<Option<Programs>> =
+            LazyLock::new(|| Programs::get("postgres").or_fails_in_ci());
         let programs = PROGRAMS.as_ref()?;
         let directory = directory();
         let no_root = without_root(&directory);
@@ -43,24 +44,33 @@ impl DatabaseServer {
     /// MariaDB, with a database `test`, without users and passwords. `None` where it is not to be had,
     /// which is a failure where `CI` is set.
     pub fn mariadb() -> Option<Self> {
-        static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("mariadb"));
+        static PROGRAMS: LazyLock<Option<Programs>> =
+            LazyLock::new(|| Programs::get("mariadb").or_fails_in_ci());
         let programs = PROGRAMS.as_ref()?;
         let directory = directory();
-        let data = directory.join("data");
         // The directory of a database.
-        fs::create_dir_all(data.join("test")).unwrap();
+        fs::create_dir_all(directory.join("data/test")).unwrap();
         Some(Self::start(&directory, "mysql://root@127.0.0.1:{port}/test", &|port| {
-            let mut server = programs.command("mariadbd", &[]);
-            server.args(["--no-defaults", "--user=root", "--skip-grant-tables", "--skip-log-bin"]);
-            server.args(["--bind-address=127.0.0.1", "--innodb-flush-log-at-trx-commit=0"]);
-            server.args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"]);
-            server.arg(format!("--port={port}")).arg(path_option("--datadir", &data));
-            server.arg(path_option("--socket", &directory.join("socket")));
-            server.arg(path_option("--pid-file", &directory.join("pid")));
-            if let Some(share) = programs.unpacked("share/mysql") {
-                server.arg(path_option("--lc-messages-dir", &share));
-                server.arg(path_option("--character-sets-dir", &share.join("charsets")));
-            }
+            let mut server = programs.mysql("mariadbd", &directory);
+            server.args(["--skip-grant-tables", "--innodb-log-file-size=16M"]);
+            server.arg(format!("--port={port}"));
+            server
+        }))
+    }
+
+    /// MySQL, with a database `test`, and without passwords. `None` where it is not to be had: it is in
+    /// Debian's unstable suite alone, so its absence is no failure where `CI` is set.
+    pub fn mysql() -> Option<Self> {
+        static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(|| Programs::get("mysql").or_skips());
+        let programs = PROGRAMS.as_ref()?;
+        let directory = directory();
+        succeeds(programs.mysql("mysqld", &directory).arg("--initialize-insecure"));
+        let first = directory.join("first.sql");
+        fs::write(&first, "CREATE DATABASE IF NOT EXISTS test;\n").unwrap();
+        Some(Self::start(&directory, "mysql://root@127.0.0.1:{port}/test", &|port| {
+            let mut server = programs.mysql("mysqld", &directory);
+            server.args(["--mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-redo-log-capacity=32M"]);
+            server.arg(format!("--port={port}")).arg(path_option("--init-file", &first));
             server
         }))
     }
@@ -116,6 +126,21 @@ impl Drop for DatabaseServer {
     }
 }
 
+/// The programs, or why there are none.
+struct Found(Result<Programs, String>);
+
+impl Found {
+    fn or_skips(self) -> Option<Programs> {
+        self.0.map_err(|why| skipped(&why)).ok()
+    }
+
+    fn or_fails_in_ci(self) -> Option<Programs> {
+        let in_ci = std::env::var_os("CI").is_some();
+        assert!(!in_ci || self.0.is_ok(), "{:?}", self.0.err());
+        self.or_skips()
+    }
+}
+
 /// The programs of a database, and their libraries where they are unpacked.
 struct Programs {
     directory: PathBuf,
@@ -123,23 +148,35 @@ struct Programs {
 }
 
 impl Programs {
-    fn get(name: &str) -> Option<Self> {
+    fn get(name: &str) -> Found {
         let get = Path::new(env!("CARGO_MANIFEST_DIR")).join("../databases/get");
         let found = Command::new(get).arg(name).stderr(Stdio::inherit()).output();
         let found = match found {
             Ok(Output { status, stdout, .. }) if status.success() => String::from_utf8(stdout).unwrap(),
             other => {
-                let why = format!(
+                return Found(Err(format!(
                     "these tests need {name}, and `tests/databases/get {name}` found none: {other:?}"
-                );
-                assert!(std::env::var_os("CI").is_none(), "{why}");
-                skipped(&why);
-                return None;
+                )));
             }
         };
         let mut lines = found.lines();
         let directory = lines.next().unwrap().into();
-        Some(Self { directory, libraries: lines.next().map(str::to_owned) })
+        Found(Ok(Self { directory, libraries: lines.next().map(str::to_owned) }))
+    }
+
+    /// A server of this kind that keeps its data below this directory.
+    fn mysql(&self, program: &str, directory: &Path) -> Command {
+        let mut server = self.command(program, &[]);
+        server.args(["--no-defaults", "--user=root", "--skip-log-bin", "--bind-address=127.0.0.1"]);
+        server.args(["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"]);
+        server.arg(path_option("--datadir", &directory.join("data")));
+        server.arg(path_option("--socket", &directory.join("socket")));
+        server.arg(path_option("--pid-file", &directory.join("pid")));
+        if let Some(share) = self.unpacked("share/mysql") {
+            server.arg(path_option("--lc-messages-dir", &share));
+            server.arg(path_option("--character-sets-dir", &share.join("charsets")));
+        }
+        server
     }
 
     /// A folder below the `usr` that holds these programs, where they are unpacked: they would look for

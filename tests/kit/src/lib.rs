@@ -4,7 +4,7 @@
 //! | you need | take |
 //! | --- | --- |
 //! | a Redis server: fresh, durable, with a password, or one for all tests of the process | [`RedisServer`] |
-//! | PostgreSQL, MariaDB | [`DatabaseServer`] |
+//! | PostgreSQL, MariaDB, MySQL | [`DatabaseServer`] |
 //! | several: a Cluster, independent servers, a primary with its sentinels | [`RedisCluster`], [`Quorum`], [`SentinelGroup`] |
 //! | servers that speak TLS, and the authority behind their certificates | [`TlsServer`], [`tls_cluster`], [`Authority`] |
 //! | a network that holds replies back, adds some, cuts connections or leads elsewhere | [`Proxy`] |
