@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{LIMIT, MASTER, Proxy, RedisServer, Rewriter, eventually, sentinel};
-use redlocked::{LockError, LockManager};
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// Replies that grant a lock, refuse one, or confirm something.
 const UNASKED: [&str; 4] = ["+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n"];
@@ -41,6 +41,34 @@ fn a_reply_that_no_command_has_asked_for_grants_no_lock() {
     let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
     grants_nothing_unasked(&locks, &proxy, &server);
     assert!(locks.capabilities_blocking().unwrap().hands_over());
+}
+
+/// It answers a request in place of its own reply, which answers the next one.
+#[test]
+fn a_reply_that_another_script_gives_grants_no_lock_and_leaves_none_behind() {
+    const UNASKED: [&str; 6] = [":0\r\n", ":1\r\n", ":29999\r\n", "_\r\n", "*0\r\n", "*1\r\n:1\r\n"];
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let other = LockManager::connect_blocking(&server.url()).unwrap();
+    for (keys, unasked) in [&["k"][..], &["k", "l"]].into_iter().flat_map(|keys| UNASKED.map(|it| (keys, it)))
+    {
+        let clock = other.lock("clock").run_blocking(LockGuard::fencing_token).unwrap();
+        let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+        locks.lock_all(keys.iter().copied()).run_blocking(|_| ()).unwrap();
+        let accepted = proxy.accepted();
+        proxy.hold_replies(true);
+        thread::scope(|scope| {
+            let call = scope.spawn(|| locks.lock_all(keys.iter().copied()).wait(LIMIT).acquire_blocking());
+            eventually("the server has it", || server.run::<i32>("EXISTS lock:k") == 1);
+            proxy.slip_in(unasked.as_bytes());
+            eventually("the client connects anew", || proxy.accepted() > accepted);
+            proxy.hold_replies(false);
+            let guard = call.join().unwrap().unwrap();
+            assert!(guard.fencing_token() > clock, "{unasked:?} for {keys:?}");
+            assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+        });
+        eventually("no key is left", || server.keys().is_empty());
+    }
 }
 
 #[test]

@@ -179,6 +179,14 @@ impl Proxy {
         is_said && is_heard
     }
 
+    /// Sends these bytes to each client in front of what it waits for.
+    pub fn slip_in(&self, bytes: &[u8]) {
+        let clients = self.shared.clients.lock().unwrap().clone();
+        for client in clients.iter().filter_map(|client| client.stream.upgrade()) {
+            (&*client).write_all(bytes).unwrap();
+        }
+    }
+
     /// How many clients have connected so far.
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)

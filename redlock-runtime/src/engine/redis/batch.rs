@@ -118,7 +118,8 @@ fn acquired(modes: &[Mode], value: Value, sharded: bool) -> Vec<Reply> {
         read(Action::Acquire(*mode), Some(Script::AcquireAll), value, sharded)
     };
     match value {
-        Value::Array(values) => values
+        // It tells at least of the first one.
+        Value::Array(values) if (1..=locks).contains(&values.len()) => values
             .into_iter()
             .zip(modes)
             .map(reply)
@@ -141,7 +142,8 @@ fn renewed(actions: &[Action], watching: Option<Value>, value: Value) -> Vec<Rep
     };
     let unwatched = match watching {
         Some(Value::ServerError(error)) => Some(Reply::Refused(refusal(&error))),
-        _ => None,
+        None | Some(Value::Okay) => None,
+        Some(other) => return vec![nonsense(&other); actions.len()],
     };
     let mut found = Reply::NotHeld;
     let reply = |action: &Action| {
@@ -242,7 +244,19 @@ mod tests {
         // A reply with too few values is not used.
         for answer in [Value::Array(vec![Value::Int(1)]), Value::Nil] {
             let answers = renewed(&ACTIONS, None, answer);
-            assert!(answers.iter().all(|reply| matches!(reply, Reply::Refused(Refusal::Permanent(_)))));
+            assert!(answers.iter().all(|reply| matches!(reply, Reply::Refused(Refusal::OutcomeUnknown(_)))));
+        }
+    }
+
+    #[test]
+    fn a_reply_to_another_command_answers_no_request() {
+        let unknown = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::OutcomeUnknown(_)));
+        let renewals = Value::Array(vec![Value::Int(1), Value::Int(1), Value::Int(1)]);
+        assert!(renewed(&ACTIONS, Some(Value::Int(1)), renewals).iter().all(unknown));
+        let modes = [Mode::OneTry, Mode::OneTry];
+        let many = vec![Value::Int(0), Value::Nil, Value::Int(5)];
+        for answer in [Value::Array(Vec::new()), Value::Array(many), Value::Okay, Value::Int(1)] {
+            assert!(acquired(&modes, answer, false).iter().all(unknown));
         }
     }
 

@@ -158,6 +158,21 @@ impl RedisConnection {
         self.encoder.session.abilities
     }
 
+    /// A fencing token that the server cannot have drawn is the answer to another request.
+    pub(crate) fn doubt(&self, requests: &[(Id, Request)], replies: &mut [Reply]) {
+        for ((_, request), reply) in requests.iter().zip(replies) {
+            let fence = match *reply {
+                Reply::Acquire(Verdict::Granted { fence } | Verdict::Claimed { fence }) => fence,
+                Reply::Reserved { last } => last,
+                _ => continue,
+            };
+            let is_none = fence == 0 && !request.fenced;
+            if !is_none && !self.fences.may_be(fence) {
+                *reply = nonsense(&Value::Int(0));
+            }
+        }
+    }
+
     /// Learns from the replies to a batch.
     pub(crate) fn answered(
         &mut self,
@@ -292,8 +307,15 @@ impl Expected {
                 values.next();
                 Reply::Refused(refusal(&error))
             }
-            (Self::Second(answer), Some(_)) => answer.read(values.next().unwrap_or(Value::Nil), sharded),
+            // Both commands that come first confirm, and return nothing else.
+            (Self::Second(answer), Some(Value::Okay)) => {
+                answer.read(values.next().unwrap_or(Value::Nil), sharded)
+            }
             (Self::One(answer), Some(value)) => answer.read(value, sharded),
+            (Self::Second(_), Some(other)) => {
+                values.next();
+                nonsense(&other)
+            }
             (_, None) => nonsense(&Value::Nil),
         }
     }

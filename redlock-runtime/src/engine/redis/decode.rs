@@ -72,7 +72,9 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
         (Action::Reserve { .. } | Action::Draw, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
         }
-        (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
+        (Action::Vote { fence, .. }, Value::Int(clock)) if clock > 0 && clock.unsigned_abs() >= fence => {
+            Reply::Voted { clock: clock.unsigned_abs() }
+        }
         // Zero for a request that is not fenced.
         (Action::Acquire(mode), Value::Int(fence)) if fence >= 0 && mode.has_waited() => {
             Reply::Acquire(Verdict::Claimed { fence: fence.unsigned_abs() })
@@ -103,7 +105,8 @@ pub(super) fn read_direct(action: Action, value: Value) -> Reply {
         (Action::Release, Value::ServerError(error)) if is_of_another_type(&error) => {
             Reply::Refused(Refusal::Contended)
         }
-        (action, value) => read(action, None, value, false),
+        (action, error @ Value::ServerError(_)) => read(action, None, error, false),
+        (_, other) => nonsense(&other),
     }
 }
 
@@ -194,6 +197,8 @@ fn number(value: &Value) -> Option<u64> {
     text(value)?.parse().ok()
 }
 
+/// A reply that the script cannot return: it may answer another request, so that nobody knows what
+/// the server has done of this one.
 pub(super) fn nonsense(value: &Value) -> Reply {
     // The value itself may hold a token: only its kind is told.
     let kind = match value {
@@ -203,7 +208,7 @@ pub(super) fn nonsense(value: &Value) -> Reply {
         Value::Nil => "nil",
         _ => "a value",
     };
-    Reply::Refused(Refusal::Permanent(
+    Reply::Refused(Refusal::OutcomeUnknown(
         format!("the server answered a lock script with {kind} that the script cannot return").into(),
     ))
 }

@@ -52,6 +52,13 @@ impl FenceFloor {
         is_due.then(|| self.estimate(now))
     }
 
+    /// False for a number that the server cannot have drawn: its clock is at the time of a later
+    /// year.
+    pub(super) fn may_be(&self, fence: u64) -> bool {
+        let is_at_the_time = self.known.is_some_and(|(known, _)| known >= LEAST);
+        fence >= if is_at_the_time { LEAST } else { 1 }
+    }
+
     fn estimate(&self, now: Moment) -> u64 {
         let Some((fence, at)) = self.known else {
             return ABOVE_ALL;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::memory::{MemoryNode, Replies};
 use super::window::Window;
 use crate::engine::protocol::{
-    ConnectionEvent, Disconnected, Id, Push, PushKind, Reply, Request, ServerInfo,
+    ConnectionEvent, Disconnected, Id, Push, PushKind, Refusal, Reply, Request, ServerInfo,
 };
 use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnection};
 use crate::engine::redis::node::RedisNode;
@@ -41,6 +41,10 @@ const UNREAD: usize = 1024;
 /// How long after access rules have taken the hand-off away a new connection looks whether it is
 /// back; doubled each time.
 const LOOK_AGAIN: Backoff = Backoff { shortest: Duration::from_secs(5), longest: Duration::from_secs(300) };
+
+/// After a connection that has ended because of a reply that no script gives, for so long the next
+/// one does not: then the server itself is to blame.
+const IN_DOUBT: Duration = Duration::from_secs(10);
 
 /// Between attempts to connect.
 const RECONNECT: Backoff =
@@ -157,6 +161,8 @@ struct Up {
     look_again: Option<Moment>,
     /// The requests that were refused with the answer that ends the connection.
     refused: Vec<(Id, Request)>,
+    /// Until then it does not end because of a reply that no script gives.
+    in_doubt_until: Option<Moment>,
 }
 
 struct Batch {
@@ -221,13 +227,15 @@ pub(crate) struct Link {
     failures: u32,
     /// An earlier connection handed locks over; since then, so many did not.
     without_hand_off: Option<u32>,
+    /// Until then no connection ends because of a reply that no script gives.
+    in_doubt_until: Option<Moment>,
     state: State,
 }
 
 impl Link {
     pub(crate) fn new(node: Node, io_timeout: Duration) -> Self {
         let state = State::Connecting(connect(&node, io_timeout));
-        Self { node, io_timeout, failures: 0, without_hand_off: None, state }
+        Self { node, io_timeout, failures: 0, without_hand_off: None, in_doubt_until: None, state }
     }
 
     /// Connects to `node` instead. Returns the unanswered requests.
@@ -379,6 +387,7 @@ impl Link {
                             grant_was_first: false,
                             look_again,
                             refused: Vec::new(),
+                            in_doubt_until: self.in_doubt_until,
                         }));
                         return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
@@ -403,6 +412,7 @@ impl Link {
                         Poll::Pending => ready!(up.poll_standby(cx, now, self.io_timeout, &self.node)),
                     };
                     let refused = std::mem::take(&mut up.refused);
+                    self.in_doubt_until = up.in_doubt_until;
                     let unanswered = self.reconnect();
                     return Poll::Ready(TransportEvent::Broke { reason, unanswered, refused });
                 }
@@ -518,6 +528,17 @@ impl Up {
                         return Poll::Pending;
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
+                    if let Kind::Redis(connection) = &self.connection.kind {
+                        connection.doubt(&batch.requests, &mut replies);
+                    }
+                    // Another request may have each reply from now on.
+                    if self.in_doubt_until.is_none_or(|until| until <= now)
+                        && let Some(reason) = replies.iter().find_map(out_of_order)
+                    {
+                        self.in_doubt_until = Some(now.after(IN_DOUBT));
+                        self.in_flight.push_front(batch);
+                        return Poll::Ready(Err(reason));
+                    }
                     // The batch counts as unanswered: its requests are sent again over the next
                     // connection.
                     let hands_over = self.connection.hands_over();
@@ -571,6 +592,14 @@ fn ends_connection(reply: &Reply, hands_over: bool) -> Option<&'static str> {
         Reply::Refused(refusal) if refusal.wants_credentials() => {
             Some("Redis asks for a password again (NOAUTH)")
         }
+        _ => None,
+    }
+}
+
+/// Why the replies of a connection may not be those to its requests.
+fn out_of_order(reply: &Reply) -> Option<Arc<str>> {
+    match reply {
+        Reply::Refused(Refusal::OutcomeUnknown(reason)) => Some(Arc::clone(reason)),
         _ => None,
     }
 }

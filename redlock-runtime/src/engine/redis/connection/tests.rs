@@ -231,6 +231,31 @@ async fn an_error_that_no_command_has_asked_for_is_told_and_shows_no_secret() {
 }
 
 #[tokio::test]
+async fn a_fencing_token_that_the_server_cannot_have_drawn_is_doubted() {
+    let (mut connection, _server, _pushed) = connection().await;
+    let (now, time) = (Moment::now(), 1_795_667_147_287_141);
+    let granted = |fence| vec![Reply::Acquire(Verdict::Granted { fence })];
+    let doubts = |connection: &RedisConnection, reply: &[Reply], fenced| {
+        let mut requests = request(Action::Acquire(Mode::OneTry), "lock:a");
+        requests[0].1.fenced = fenced;
+        let mut replies = reply.to_vec();
+        connection.doubt(&requests, &mut replies);
+        replies != *reply
+    };
+    // A server whose clock is wrong has drawn it, for all that is known.
+    assert!(!doubts(&connection, &granted(1), true) && doubts(&connection, &granted(0), true));
+    connection.answered(now, now, &request(Action::Acquire(Mode::OneTry), "lock:a"), &mut granted(time));
+    assert!(!doubts(&connection, &granted(time + 1), true) && !doubts(&connection, &granted(0), false));
+    for small in [0, 1, 30_000] {
+        assert!(doubts(&connection, &granted(small), true), "{small}");
+        assert!(doubts(&connection, &[Reply::Acquire(Verdict::Claimed { fence: small })], true), "{small}");
+    }
+    assert!(
+        doubts(&connection, &granted(1), false) && doubts(&connection, &[Reply::Reserved { last: 1 }], true)
+    );
+}
+
+#[tokio::test]
 async fn pushes_that_nobody_takes_wait_on_the_way_and_the_rest_comes_in_its_order() {
     let (mut connection, server, mut pushed) = connection().await;
     let push = |name: usize| format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n$8\r\nlock:{name:03}\r\n");

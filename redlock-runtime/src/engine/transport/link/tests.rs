@@ -79,6 +79,29 @@ fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
     assert_eq!(told("link-pushes", &[PushKind::LeftFree, GRANT]), ["reply", "reply", "push", "grant"]);
 }
 
+/// Its requests have no answer then, and a server that gives such replies for good is told so.
+#[test]
+fn a_reply_that_no_script_gives_ends_a_connection_and_not_the_next_one_at_once() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let start = Moment::now();
+    let mut link = Link::new(Node::Memory(MemoryNode::named("link-order")), LIMIT);
+    let mut answered = |now| {
+        while matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })) {}
+        link.send(&mut cx, now, vec![(7, renewal())], false);
+        let strange = vec![Reply::Refused(Refusal::OutcomeUnknown("a string".into()))];
+        in_flight(&mut link).replies = Awaited::FromMemory(Box::pin(std::future::ready(Ok(strange))));
+        match link.poll(&mut cx, now) {
+            Poll::Ready(TransportEvent::Broke { unanswered, .. }) => unanswered.len(),
+            Poll::Ready(TransportEvent::Replies { .. }) => 0,
+            _ => unreachable!(),
+        }
+    };
+    assert_eq!(answered(start), 1);
+    assert_eq!(answered(start.after(IN_DOUBT / 2)), 0);
+    assert_eq!(answered(start.after(IN_DOUBT)), 1);
+    assert_eq!(answered(start.after(IN_DOUBT)), 0);
+}
+
 #[test]
 fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let mut cx = Context::from_waker(Waker::noop());
@@ -99,6 +122,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         grant_was_first: false,
         look_again: None,
         refused: Vec::new(),
+        in_doubt_until: None,
     };
     assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(TransportEvent::Replies { .. }))));
     // The time for the second batch begins with the answer to the first.
