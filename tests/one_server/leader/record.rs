@@ -231,6 +231,41 @@ fn the_record_of_an_earlier_leader_says_nothing_about_the_holder() {
     });
 }
 
+/// All locks of a server wait for a script that reads many megabytes.
+#[test]
+fn what_another_client_wrote_in_place_of_a_record_is_none_and_is_not_read_in_full() {
+    const LENGTH: usize = 32 << 20;
+    let server = RedisServer::start();
+    // A busy machine takes long over the value that the test writes.
+    let locks = LockManager::builder(server.url()).io_timeout(LIMIT / 2).connect_blocking().unwrap();
+    let held = locks.lock("k").ttl(10 * LIMIT).acquire_blocking().unwrap();
+    let record = "lock:k%queue%leader";
+    let read_by_scripts = || {
+        let memory: String = server.run("INFO memory");
+        let bytes = memory.lines().find_map(|line| line.strip_prefix("used_memory_lua:")).unwrap();
+        bytes.trim().parse::<usize>().unwrap()
+    };
+    let long = "1".repeat(LENGTH);
+    redis::cmd("SET").arg(record).arg(&long).exec(&mut server.client()).unwrap();
+    let holder = locks.election("k").leader_blocking().unwrap();
+    assert!(holder.is_some_and(|holder| holder.term().is_none()));
+    assert!(read_by_scripts() < LENGTH);
+    let _: usize = server.run(&format!("DEL {record}"));
+    let _: usize = server.run(&format!("RPUSH {record} of-another-type"));
+    let holder = locks.election("k").leader_blocking().unwrap();
+    assert!(holder.is_some_and(|holder| holder.term().is_none()));
+    held.release_blocking().unwrap();
+    let election = locks.election("k");
+    let leads = election.lead_blocking(|term| {
+        eventually("it announces itself", || {
+            let leader = election.leader_blocking().unwrap();
+            leader.is_some_and(|leader| leader.term() == Some(term.number()))
+        });
+        Ok::<_, LockError>(())
+    });
+    assert_eq!(leads, Ok(()));
+}
+
 #[test]
 fn an_announcement_that_cannot_be_written_is_refused_before_anything_is_sent() {
     let locks = LockManager::connect_blocking(&format!("memory://{}", unique("announce"))).unwrap();

@@ -1,4 +1,4 @@
--- Writes who leads, and since when, beside a lock that this token holds. Behind mark.lua.
+-- Writes who leads, and since when, beside a lock that this token holds. Behind record.lua.
 -- KEYS[1] the lock   KEYS[2] the record of its leader
 -- ARGV[1] token   ARGV[2] how long the record lasts in ms; '0': there is to be none
 -- ARGV[3] for how many ms it has led   ARGV[4] the term, its fencing token   ARGV[5] what it announces
@@ -9,8 +9,7 @@ if ARGV[2] == '0' then
   return 1
 end
 -- The same leader writes its record again and again. Since when it leads stays as it was.
-local record = redis.call('GET', KEYS[2]) or ''
-local term, since, its_token = string.match(record, '^(%d+)|(%d+)|([^|]+)|')
+local term, since, its_token = record_at(KEYS[2])
 if term ~= ARGV[4] or its_token ~= ARGV[1] then
   local now = redis.call('TIME')
   since = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[3])
