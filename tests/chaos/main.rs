@@ -85,7 +85,8 @@ fn is_clean_with<G: Environment>(
     chaos.run(lasts + 2 * LIMIT, |chaos| {
         let found = if stops { chaos.history.found() } else { Vec::new() };
         for what in &found {
-            report(&format!("after {:.1?}: {what}", start.elapsed()));
+            // In seconds: the example `mutants` of the simulation reads it.
+            report(&format!("after {:.1}s: {what}", start.elapsed().as_secs_f64()));
         }
         !found.is_empty() || (start.elapsed() >= lasts && enough(chaos))
     });
