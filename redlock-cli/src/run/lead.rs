@@ -90,8 +90,7 @@ struct Candidate {
 impl Candidate {
     /// One term. An error of the command ends the term, and one of this process ends all.
     async fn run(&self, term: &Term) -> Result<Result<u8, Failure>, HasFailed> {
-        // A waiter is granted the lock for one second, which its first renewal makes the ttl.
-        while term.remaining() <= self.grace.terminate_at {
+        while term.remaining() <= self.grace.start_above {
             if !term.is_leading() {
                 return Ok(Ok(0));
             }

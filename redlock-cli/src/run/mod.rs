@@ -61,8 +61,7 @@ async fn run_under_lock(
         })?,
         signal = signals.end() => return Ok(exit_code_of(signal as i32)),
     };
-    // A waiter is granted the lock for one second, which its first renewal makes the ttl.
-    while guard.remaining() <= grace.terminate_at {
+    while guard.remaining() <= grace.start_above {
         if !guard.is_held() {
             let why = guard.why_lost();
             return Err(Failure::new(LOST, format!("{why}: the command was not started")));

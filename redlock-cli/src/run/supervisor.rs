@@ -22,6 +22,8 @@ pub(crate) struct Grace {
     pub(crate) terminate_at: Duration,
     /// With this much left on the lease, the group gets SIGKILL.
     pub(crate) kill_at: Duration,
+    /// The command is started with more than this left on the lease.
+    pub(crate) start_above: Duration,
 }
 
 impl Grace {
@@ -29,6 +31,9 @@ impl Grace {
     const LONGEST_DEFAULT: Duration = Duration::from_secs(10);
     /// Of the time before the end of the lease, in which SIGKILL takes effect.
     const LONGEST_MARGIN: Duration = Duration::from_secs(1);
+    /// A waiter is granted the lock for so long, and its first renewal, after a third of that, makes
+    /// the ttl of it.
+    const CLAIM: Duration = Duration::from_secs(1);
 
     /// The lock is renewed every third of the ttl. So the two of them together must be less than
     /// two thirds, or else SIGTERM came before a renewal could.
@@ -47,7 +52,14 @@ impl Grace {
             ));
         }
         let kill_at = (ttl / 20).min(Self::LONGEST_MARGIN);
-        Ok(Self { kill_after, terminate_at: kill_after + kill_at, kill_at })
+        let terminate_at = kill_after + kill_at;
+        // Half of the claim leaves the first renewal as much time as a short ttl leaves a later one.
+        let start_above = if terminate_at > Self::CLAIM / 2 {
+            terminate_at.max(Self::CLAIM.min(ttl / 10 * 9))
+        } else {
+            terminate_at
+        };
+        Ok(Self { kill_after, terminate_at, kill_at, start_above })
     }
 }
 
@@ -283,8 +295,26 @@ mod tests {
         assert_eq!(kill_after(30 * SECOND), Ok(10 * SECOND));
         assert_eq!(kill_after(300 * SECOND), Ok(10 * SECOND));
         let grace = Grace::new(30 * SECOND, Some(15 * SECOND));
-        let expected = Grace { kill_after: 15 * SECOND, terminate_at: 16 * SECOND, kill_at: SECOND };
+        let terminate_at = 16 * SECOND;
+        let expected =
+            Grace { kill_after: 15 * SECOND, terminate_at, kill_at: SECOND, start_above: terminate_at };
         assert_eq!(grace, Ok(expected));
+    }
+
+    #[test]
+    fn a_command_whose_grace_is_most_of_a_claim_starts_after_the_first_renewal() {
+        let above = |ttl, kill_after| Grace::new(ttl, kill_after).map(|grace| grace.start_above);
+        let short = SECOND / 10;
+        assert_eq!(above(2 * SECOND, None), Ok(SECOND));
+        assert_eq!(above(10 * SECOND, Some(4 * short)), Ok(SECOND));
+        assert_eq!(above(6 * SECOND, Some(short)), Ok(4 * short), "it need not wait");
+        for ttl in [SECOND, 11 * short, 12 * short, 15 * short] {
+            for kill_after in [None, Some(ttl / 2)] {
+                let grace = Grace::new(ttl, kill_after).unwrap_or_else(|reason| unreachable!("{reason}"));
+                let after_a_renewal = ttl - ttl / 100 - Duration::from_millis(2);
+                assert!(grace.start_above < after_a_renewal, "{ttl:?}: {grace:?}");
+            }
+        }
     }
 
     #[test]

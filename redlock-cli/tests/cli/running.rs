@@ -248,6 +248,26 @@ fn a_leader_runs_the_command_and_the_next_one_when_it_is_killed() {
     assert!(server.keys().is_empty(), "the lead is free at once: {:?}", server.keys());
 }
 
+/// A waiter is granted the lock for one second, and its first renewal makes the ttl of it.
+#[test]
+fn a_command_that_has_waited_is_not_ended_before_its_first_renewal() {
+    for kind in [&["run", "--leader"][..], &["run", "--quiet"]] {
+        for lease in [&["--ttl", "2s"][..], &["--ttl", "10s", "--kill-after", "400ms"], &["--ttl", "1s"]] {
+            let server = RedisServer::start();
+            let run = |command: &[&str]| {
+                Running::start(&server.url(), &[kind, lease, &["loop", "--"], command].concat())
+            };
+            let holder = run(&["sleep", "60"]);
+            eventually("it has the lock", || server.run::<u32>("EXISTS lock:loop") == 1);
+            let next = run(&["sleep", "1.2"]);
+            eventually("the other one waits", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
+            holder.signal("-TERM");
+            let ended = next.said();
+            assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{kind:?} {lease:?}");
+        }
+    }
+}
+
 #[test]
 fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds() {
     let server = RedisServer::start();
