@@ -105,8 +105,9 @@ impl Candidate {
             }
         };
         self.doing.send_replace(if ending.is_told { Doing::HasEnded(ending.code) } else { Doing::StandsBy });
-        if ending.is_lost {
-            // A late renewal may have saved the lock, but not the command.
+        if ending.is_lost || !term.is_leading() {
+            // A late renewal may have saved the lock, but not the command, which the watchdog ends
+            // where this process is frozen.
             term.resign();
         } else if ending.code != 0 && !ending.is_told {
             let failed = HasFailed(ending.code);

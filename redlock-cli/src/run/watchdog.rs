@@ -119,27 +119,30 @@ impl Watchdog {
         // What the terminal sends to this process is not meant for it.
         command.process_group(0).spawn()?;
         let mut watchdog = Self { commands: Some(commands) };
-        watchdog.send(&task.write());
+        watchdog.send(&task.write(), false);
         Ok(watchdog)
     }
 
     /// The group may live for so long.
     pub(crate) fn lease(&mut self, group: Pid, left: Duration) {
         if let Ok(now) = now() {
-            self.send(&format!("{group} {}\n", (now + left).as_nanos()));
+            self.send(&format!("{group} {}\n", (now + left).as_nanos()), left.is_zero());
         }
     }
 
     /// The group has ended.
     pub(crate) fn dismiss(mut self) {
-        self.send("done\n");
+        self.send("done\n", true);
     }
 
-    fn send(&mut self, command: &str) {
+    /// `may_have_ended`: it has nothing more to do, and has ended the group itself where this
+    /// process was frozen.
+    fn send(&mut self, command: &str, may_have_ended: bool) {
         let Some(commands) = &mut self.commands else { return };
         match commands.write_all(command.as_bytes()) {
             // It does not read at the moment: a later one will do.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) if may_have_ended => self.commands = None,
             Err(_) => {
                 self.commands = None;
                 let message =

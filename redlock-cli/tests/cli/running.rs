@@ -268,6 +268,29 @@ fn a_command_that_has_waited_is_not_ended_before_its_first_renewal() {
     }
 }
 
+/// The watchdog ends the command in its place.
+#[test]
+fn a_leader_that_is_frozen_past_its_lease_stands_by_again_without_a_word_of_a_failure() {
+    let server = RedisServer::start();
+    let order = Scratch::new();
+    let script = format!(
+        "trap 'echo end >>{0}; exit 1' TERM; echo begin >>{0}; while :; do sleep 0.05; done",
+        order.path()
+    );
+    let leader =
+        Running::start(&server.url(), &["run", "--leader", "--ttl", "1s", "loop", "--", "sh", "-c", &script]);
+    eventually("it leads", || order.text() == "begin\n");
+    leader.signal("-STOP");
+    eventually("its command is ended", || order.text() == "begin\nend\n");
+    eventually("its lease is over", || server.run::<u32>("EXISTS lock:loop") == 0);
+    leader.signal("-CONT");
+    eventually("it leads again", || order.text() == "begin\nend\nbegin\n");
+    leader.signal("-TERM");
+    let said = leader.said();
+    assert!(!said.err.contains("watchdog") && !said.err.contains("the command ended"), "{}", said.err);
+    assert!(server.keys().is_empty());
+}
+
 #[test]
 fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds() {
     let server = RedisServer::start();
