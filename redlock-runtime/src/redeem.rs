@@ -24,8 +24,9 @@ impl LockManager {
     /// # Errors
     ///
     /// Those of [`acquire`](LockRequest::acquire), but never `Busy` or `TimedOut`, and
-    /// [`LockError::Lost`](crate::LockError::Lost): with [`LostReason::TicketOver`](crate::LostReason::TicketOver) when the
-    /// ticket was not redeemed in time, or the server has lost its data since;
+    /// [`LockError::Lost`](crate::LockError::Lost): with [`LostReason::TicketOver`](crate::LostReason::TicketOver) when nobody
+    /// has the lock: the ticket was redeemed before and the lock released since, or it was not
+    /// redeemed in time, or the server has lost its data;
     /// [`LostReason::TicketUsed`](crate::LostReason::TicketUsed) when it was redeemed before, or not
     /// in time, and another caller has the lock. [`LockError::InvalidRequest`](crate::LockError::InvalidRequest) for the ticket of
     /// another prefix, and over a quorum.

@@ -66,8 +66,8 @@ pub enum LostReason {
     /// The holder gave it away: its [ticket](crate::LockGuard::into_ticket) may be redeemed
     /// elsewhere.
     HandedOver,
-    /// A ticket was [redeemed](crate::LockManager::redeem) after its time, or the server has
-    /// forgotten the lock: nobody has it.
+    /// Nobody has the lock of a ticket: it was [redeemed](crate::LockManager::redeem) before, and the
+    /// lock is released since, or its time is over, or the server has forgotten the lock.
     TicketOver,
     /// A ticket was redeemed a second time, or after its time: another caller has the lock.
     TicketUsed,
@@ -140,7 +140,8 @@ impl fmt::Display for LostReason {
             Self::ManagerClosed => "its lock manager has been shut down",
             Self::Forked => "this process was forked from the one that holds it",
             Self::HandedOver => "its holder has given it away with a ticket",
-            Self::TicketOver => "its ticket was not redeemed in time, or the server has forgotten it",
+            Self::TicketOver => "its ticket was redeemed before and the lock released since, or its time is over, or the server has \
+                 forgotten it",
             Self::TicketUsed => "its ticket was redeemed before, or not in time, and another caller has it",
         })
     }
