@@ -40,16 +40,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Ann wakes up. `ann.fence_in` looks at her lease first, and would say that it is lost. Had she
     // looked just before she fell asleep, the database would say it.
-    let mut tx = pool.begin().await?;
-    let refused = match record(&mut tx, &anns[0]).await {
-        Ok(()) => false,
-        Err(error) => {
-            println!("Ann wants to write 130: {error}");
-            error.is_fenced()
-        }
-    };
-    tx.rollback().await?;
+    let refused =
+        record(&mut pool.begin().await?, &anns[0]).await.err().ok_or("the stale write went through")?;
+    println!("Ann wants to write 130: {refused}");
     let balance: i64 = sqlx::query_scalar("SELECT balance FROM ledger").fetch_one(&pool).await?;
     println!("the balance is {balance}");
-    if refused && balance == 70 { Ok(()) } else { Err("the stale write went through".into()) }
+    if refused.is_fenced() && balance == 70 { Ok(()) } else { Err("Bob's write is not what counts".into()) }
 }
