@@ -1,21 +1,73 @@
 //! Candidates, and the bodies of their terms: each acts only while its process leads, by its own
 //! account, and is not there any more when the next one begins.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redlock_runtime::{LeadError, LockError, LockManager, Term};
+use redlock_runtime::{Election, LeadError, Leader, LockError, LockManager, Observer, Term};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::callers::key;
 use crate::oracle::CallId;
-use crate::plan::{BodyEnds, Hold};
+use crate::plan::{BodyEnds, Hold, Plan, Topology};
 use crate::run::judge;
-use crate::world::{ProcessId, World};
+use crate::server::Version;
+use crate::world::{ProcessId, World, spawn_here};
 
 /// A body looks at its term so often.
 const STEP: Duration = Duration::from_millis(7);
+
+/// A task that a body has spawned is told of the end of the term within so many of its own steps.
+const STEPS_TO_TELL: u32 = 5;
+
+/// A leader asks so often who leads, and is seen by all when it has led for twice as long.
+const ASKS: Duration = Duration::from_millis(400);
+
+thread_local! {
+    static SEEN: RefCell<Seen> = RefCell::default();
+}
+
+/// What observers have seen.
+#[derive(Default)]
+struct Seen {
+    /// By candidate: the key, since when it observes, and the term that it saw last.
+    last: BTreeMap<CallId, Observed>,
+    /// The server tells no client of its own changes.
+    has_led: BTreeSet<(ProcessId, String)>,
+    /// There is a record beside the lock.
+    has_record: bool,
+    /// The server tells of its changes.
+    is_told: bool,
+    /// Nothing goes wrong, and each process tells the server at once who leads.
+    is_calm: bool,
+}
+
+#[derive(Clone)]
+struct Observed {
+    process: ProcessId,
+    key: String,
+    since: Instant,
+    term: Option<u64>,
+}
+
+/// Before a run of this plan.
+pub(crate) fn begin(plan: &Plan) {
+    let has_record = !matches!(plan.topology, Topology::Quorum(..));
+    let is_told = has_record && plan.topology.version() != Version::Redis5;
+    let in_cohorts = plan.processes.iter().any(|process| process.cohort > 0);
+    let is_calm = plan.is_calm() && !in_cohorts;
+    let now = Seen { has_record, is_told, is_calm, ..Seen::default() };
+    SEEN.with_borrow_mut(|seen| *seen = now);
+}
+
+fn seen<T>(look: impl FnOnce(&mut Seen) -> T) -> T {
+    SEEN.with_borrow_mut(look)
+}
 
 type Leading = Pin<Box<dyn Future<Output = Result<(), LeadError<&'static str>>> + Send>>;
 
@@ -46,9 +98,17 @@ impl Candidate {
         let election = locks.election(&self.key).ttl(Duration::from_millis(ttl));
         let election = election.label(format!("call-{}", self.id));
         let election = if self.ends == BodyEnds::StopsOnError { election.stop_on_error() } else { election };
+        let election = if seen(|seen| seen.has_record) {
+            election.announce(format!("candidate {}", self.id))
+        } else {
+            election
+        };
         let candidate = self.clone();
-        Box::pin(election.lead(async move |term| {
+        Box::pin(election.clone().lead(async move |term| {
             let until = Instant::now() + candidate.hold;
+            seen(|seen| seen.has_led.insert((candidate.process, candidate.key.clone())));
+            waits_for_its_end(candidate.id, term.clone());
+            spawn_here(is_seen(candidate.id, election.clone(), term.clone()));
             let mut body = Body::begin(candidate.clone(), &term);
             while Instant::now() < until {
                 sleep(STEP).await;
@@ -67,6 +127,112 @@ impl Candidate {
             }
         }))
     }
+}
+
+/// A task that the body leaves behind is told of the end of the term.
+fn waits_for_its_end(id: CallId, term: Term) {
+    let is_told = Arc::new(AtomicBool::new(false));
+    let (told, waits) = (Arc::clone(&is_told), term.clone());
+    spawn_here(async move {
+        waits.ended().await;
+        told.store(true, Ordering::Relaxed);
+        if waits.is_leading() {
+            let what = format!("call {id}, term {}: it goes on", waits.number());
+            judge(|oracle| oracle.violated("a task is told of the end of its term", what));
+        }
+    });
+    // Another task, because a look of the first one would be a poll.
+    spawn_here(async move {
+        let mut late = 0;
+        while !is_told.load(Ordering::Relaxed) {
+            sleep(STEP).await;
+            late += u32::from(!term.is_leading());
+            if late > STEPS_TO_TELL {
+                let what = format!("call {id}, term {}: it is over", term.number());
+                judge(|oracle| oracle.violated("a task is told of the end of its term", what));
+                return;
+            }
+        }
+    });
+}
+
+/// The leader, as the server sees it while the term lasts by its own account.
+async fn is_seen(id: CallId, election: Election, term: Term) {
+    let key = election.key().to_owned();
+    let number = term.number();
+    for asked in 1.. {
+        sleep(ASKS).await;
+        if !term.is_leading() {
+            return;
+        }
+        let found = election.leader().await;
+        let (Ok(found), true) = (found, term.is_leading()) else { continue };
+        let (has_record, is_told, is_calm) = seen(|seen| (seen.has_record, seen.is_told, seen.is_calm));
+        let by = found.as_ref().and_then(Leader::term);
+        let is_it = match by {
+            Some(by) => by == number,
+            None => found.is_some() && !(has_record && is_calm),
+        };
+        judge(|oracle| {
+            if !is_it && !oracle.may_have_lost_lock(id, &key) {
+                oracle
+                    .violated("the server knows its leader", format!("call {id}, term {number}: {found:?}"));
+            }
+        });
+        if is_told && is_calm && asked >= 2 {
+            let late = seen(|seen| {
+                let is_late = |observed: &&Observed| {
+                    observed.key == key
+                        && observed.since.elapsed() > 2 * ASKS
+                        && observed.term != Some(number)
+                        && !seen.has_led.contains(&(observed.process, key.clone()))
+                };
+                seen.last.values().find(is_late).map(|observed| observed.term)
+            });
+            if let Some(last) = late {
+                let what = format!("call {id}, term {number}: an observer has seen {last:?} last");
+                judge(|oracle| oracle.violated("an observer sees who leads", what));
+            }
+        }
+    }
+}
+
+/// Observes the election until then.
+async fn observes(candidate: Candidate, mut changes: Observer, until: Instant) {
+    let Candidate { id, process, key, .. } = candidate;
+    let since = Instant::now();
+    let first = Observed { process, key: key.clone(), since, term: None };
+    seen(|seen| seen.last.insert(id, first));
+    let mut before: Option<Option<Leader>> = None;
+    loop {
+        let now = match timeout_at(until, changes.next()).await {
+            Ok(Ok(now)) => now,
+            Ok(Err(LockError::ManagerClosed { .. } | LockError::Misconfigured { .. })) | Err(_) => break,
+            Ok(Err(_)) => continue,
+        };
+        let is_change = match (&before, &now) {
+            (None, _) => true,
+            (Some(Some(before)), Some(now)) => !before.is_same_term(now),
+            (Some(before), now) => before.is_some() || now.is_some(),
+        };
+        let of = |leader: &Option<Leader>| leader.as_ref().and_then(Leader::term);
+        let last = seen(|seen| seen.last.get(&id).and_then(|observed| observed.term));
+        judge(|oracle| {
+            if !is_change {
+                oracle.violated("an observer sees changes", format!("call {id}: {now:?} again"));
+            }
+            if of(&now) < last && of(&now).is_some() && !oracle.may_have_lost_lock(id, &key) {
+                oracle.violated("an observer sees terms grow", format!("call {id}: {now:?} behind {last:?}"));
+            }
+        });
+        seen(|seen| {
+            if let Some(observed) = seen.last.get_mut(&id) {
+                observed.term = of(&now).or(last);
+            }
+        });
+        before = Some(now);
+    }
+    seen(|seen| seen.last.remove(&id));
 }
 
 impl Body {
@@ -113,6 +279,8 @@ pub(crate) async fn perform(
     };
     World::here().note(|| format!("call {id} of process {} is a candidate: {hold:?}", process.0));
     let leaves_at = Instant::now() + Duration::from_millis(hold.leaves_after.unwrap_or(0));
+    let changes = locks.election(&candidate.key).observe();
+    spawn_here(observes(candidate.clone(), changes, leaves_at));
     loop {
         candidate.begins();
         match timeout_at(leaves_at, candidate.lead(&locks, hold.ttl)).await {

@@ -582,6 +582,11 @@ impl Oracle {
         }
     }
 
+    /// As below, of a call.
+    pub(crate) fn may_have_lost_lock(&self, call: CallId, key: &str) -> bool {
+        self.calls.get(&call).is_none_or(|known| self.may_have_lost(key, known))
+    }
+
     /// True when the lock may have gone before its holder, or the one that it has it from, learns
     /// of it.
     fn may_have_lost(&self, key: &str, holder: &Known) -> bool {

@@ -15,6 +15,7 @@ use crate::commands::Commands;
 use crate::coverage::{self, Coverage};
 use crate::faults::{self, FOREIGN};
 use crate::groups;
+use crate::leads;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
@@ -146,6 +147,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
     tickets::begin();
+    leads::begin(plan);
     let servers = groups::start(&world, plan.topology);
     prepare(&world, plan, &servers);
     let processes: Vec<_> = plan

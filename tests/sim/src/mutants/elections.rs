@@ -1,7 +1,7 @@
 //! Defects of elections.
 
-use super::files::LEAD;
-use super::{ACTS_IN_TERM, Mutant, NO_ORPHAN, edit};
+use super::files::{ANNOUNCING, LEAD, TERM};
+use super::{ACTS_IN_TERM, KNOWN_LEADER, LEFT_BEHIND, Mutant, NO_ORPHAN, TOLD_OF_ITS_END, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -22,6 +22,49 @@ pub(super) const ALL: &[Mutant] = &[
             LEAD,
             "let released = lead.step_down(end, None);",
             "let released = std::future::ready(std::mem::forget(lead));",
+        )],
+    },
+    Mutant {
+        name: "body-of-a-leader-runs-on-after-shutdown",
+        wrong: "A body is polled when its manager shuts down.",
+        violates: ACTS_IN_TERM,
+        edits: &[
+            edit(
+                LEAD,
+                "if to_end.as_mut().poll(cx).is_ready() {",
+                "if !election.locks.is_closing() && to_end.as_mut().poll(cx).is_ready() {",
+            ),
+            edit(
+                LEAD,
+                "_ if self.term.is_over() =>",
+                "_ if self.term.is_over() && !election.locks.is_closing() =>",
+            ),
+        ],
+    },
+    Mutant {
+        name: "task-of-a-term-is-never-told",
+        wrong: "`Term::ended` does not complete.",
+        violates: TOLD_OF_ITS_END,
+        edits: &[edit(
+            TERM,
+            "first(over, lost).await;",
+            "first(over, lost).await;\n            std::future::pending::<()>().await;",
+        )],
+    },
+    Mutant {
+        name: "record-of-a-leader-is-not-written-again",
+        wrong: "The record ends while its leader has the lock.",
+        violates: KNOWN_LEADER,
+        edits: &[edit(ANNOUNCING, "    ttl / 2\n", "    ttl * 9\n")],
+    },
+    Mutant {
+        name: "record-of-a-leader-outlives-it",
+        wrong: "The record of a leader that was killed lasts for two hours.",
+        violates: LEFT_BEHIND,
+        edits: &[edit(
+            ANNOUNCING,
+            "ttl.saturating_add(ttl / 3 * 2)",
+            "ttl.saturating_add(Duration::from_secs(7_200))",
         )],
     },
 ];

@@ -120,4 +120,7 @@ const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";
 const ONCE: &str = "a ticket is redeemed once";
 const ACTS_IN_TERM: &str = "a leader acts only in its term";
+const TOLD_OF_ITS_END: &str = "a task is told of the end of its term";
+const KNOWN_LEADER: &str = "the server knows its leader";
+const LEFT_BEHIND: &str = "nothing is left after shutdown";
 const MAX_HOLD: &str = "no caller is inside for longer than `max_hold`";

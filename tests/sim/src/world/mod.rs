@@ -23,7 +23,7 @@ pub use network::{CutKind, Fate, Latency};
 use network::{Host, Network};
 use process::Process;
 pub use process::ProcessClock;
-pub use task::spawn;
+pub use task::{spawn, spawn_here};
 
 use crate::server::{Server, ServerSettings, Version};
 

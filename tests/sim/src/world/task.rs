@@ -29,6 +29,12 @@ pub fn spawn(process: ProcessId, runtime: RuntimeNumber, work: impl Future<Outpu
     start(&World::here(), Place { process, runtime }, Box::pin(work));
 }
 
+/// Beside the task that calls it.
+pub fn spawn_here(work: impl Future<Output = ()> + Send + 'static) {
+    let world = World::here();
+    start(&world, world.place.get(), Box::pin(work));
+}
+
 pub(super) fn start(world: &World, place: Place, work: Work) {
     if world.processes.borrow()[place.process.0].ended.contains(&place.runtime) {
         // As tokio does it.
