@@ -347,8 +347,27 @@ impl Promises {
                 && known.began < late
                 && now + 50 * MILLISECOND < until
                 && runs(known.process)
+                && !self.has_run_out(known.process, key, known.began)
         })?;
         Some(("first come, first served", format!("call {call} has k{key} before call {passed}")))
+    }
+
+    /// A caller of this process that does not renew may have been inside until its lease was over,
+    /// at `since` or later. Where clocks differ by all that a lease allows for, its release comes
+    /// after that: till then the process seems to be stuck, and its waiters lose their places
+    /// (`docs/limits.md`).
+    fn has_run_out(&self, process: ProcessId, key: u8, since: u64) -> bool {
+        let runs_out = |hold: &Hold| {
+            let shortest = hold.extend.iter().map(|(_, ttl)| *ttl).fold(hold.ttl, u64::min);
+            !hold.renew && hold.keys.contains(&key) && hold.hold >= shortest - shortest / 10
+        };
+        self.calls.iter().any(|(call, known)| {
+            let is_over = matches!(known.phase, Phase::Ended { at, .. } if at < since);
+            known.process == process
+                && known.has_been_inside
+                && !is_over
+                && self.hold(*call).is_some_and(runs_out)
+        })
     }
 
     /// A caller has left. The key may stay taken for so long.

@@ -416,3 +416,28 @@ fn a_lock_that_is_released_past_its_queue_is_found_by_a_poll() {
         plan
     });
 }
+
+/// A caller that does not renew was inside until its lease was over, by a clock that was slow by all
+/// that a lease allows for. Its release came after the lease, when the next waiter had asked: so its
+/// process seemed to be stuck, and its waiters lost their places, which the judge did not expect.
+#[test]
+fn behind_a_caller_that_outlives_its_lease_others_of_its_process_may_lose_their_places() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 3);
+        for round in 0..8 {
+            let (start, key) = (round * 20, u8::try_from(round).unwrap_or(0));
+            let first = Hold { hold: 400, ..Hold::of(key) };
+            let outlives = Hold { ttl: 1_000, hold: 3_000, renew: false, way: Way::Run, ..Hold::of(key) };
+            plan = plan
+                .with_call(start, 0, What::Hold(first))
+                .with_call(start + 50, 1, What::Hold(outlives))
+                .with_call(start + 100, 2, What::Hold(Hold::of(key)))
+                .with_call(start + 150, 1, What::Hold(Hold::of(key)))
+                .with_call(start + 300, 0, What::Hold(Hold::of(key)));
+        }
+        plan.processes[1].fast = -9_000;
+        plan.latency.usual = 2;
+        plan.foreign_clients = false;
+        plan
+    });
+}
