@@ -15,6 +15,7 @@ mod articles;
 mod by_hand;
 mod contender;
 mod direct;
+mod fenced;
 mod field;
 mod flash_sale;
 mod flash_sale_http;
@@ -80,6 +81,7 @@ const WORKLOADS: &[Workload] = &[
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
     Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
     Workload { name: "polls", prose: include_str!("../prose/polls.md"), measure: polls::measure },
+    Workload { name: "fenced", prose: include_str!("../prose/fenced.md"), measure: fenced::measure },
     Workload { name: "sizes", prose: include_str!("../prose/sizes.md"), measure: sizes::measure },
 ];
 
