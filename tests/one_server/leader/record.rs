@@ -152,6 +152,40 @@ fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
     });
 }
 
+/// The server tells no client of its own changes, so the manager has to.
+#[test]
+fn an_observer_hears_of_the_leaders_of_its_own_manager() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    in_time(async {
+        let mut changes = locks.election("k").observe();
+        assert_eq!(changes.next().await.unwrap(), None);
+        let mut sees = async |term: u64| {
+            while changes.next().await.unwrap().is_none_or(|leader| leader.term() != Some(term)) {}
+        };
+        let (task, mut terms) = candidate(&locks.election("k").ttl(LONG));
+        let (next_task, mut next_terms) = candidate(&others.election("k").ttl(LONG));
+        let term = tokio::select! {
+            term = terms.recv() => term,
+            term = next_terms.recv() => term,
+        };
+        let mut term = term.unwrap();
+        // One of them is of the observer's manager, and no lease ends meanwhile.
+        for _ in 0..4 {
+            sees(term.number()).await;
+            stand_by(&server, 1).await;
+            term.resign();
+            term = tokio::select! {
+                term = terms.recv() => term,
+                term = next_terms.recv() => term,
+            }
+            .unwrap();
+        }
+        task.abort();
+        next_task.abort();
+    });
+}
+
 #[test]
 fn an_observer_finds_a_leader_gone_that_vanished() {
     let server = RedisServer::start();

@@ -2,7 +2,7 @@
 //! account, and is not there any more when the next one begins.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,8 +37,6 @@ thread_local! {
 struct Seen {
     /// By candidate: the key, since when it observes, and the term that it saw last.
     last: BTreeMap<CallId, Observed>,
-    /// The server tells no client of its own changes.
-    has_led: BTreeSet<(ProcessId, String)>,
     /// There is a record beside the lock.
     has_record: bool,
     /// The server tells of its changes.
@@ -49,7 +47,6 @@ struct Seen {
 
 #[derive(Clone)]
 struct Observed {
-    process: ProcessId,
     key: String,
     since: Instant,
     term: Option<u64>,
@@ -106,7 +103,6 @@ impl Candidate {
         let candidate = self.clone();
         Box::pin(election.clone().lead(async move |term| {
             let until = Instant::now() + candidate.hold;
-            seen(|seen| seen.has_led.insert((candidate.process, candidate.key.clone())));
             waits_for_its_end(candidate.id, term.clone());
             spawn_here(is_seen(candidate.id, election.clone(), term.clone()));
             let mut body = Body::begin(candidate.clone(), &term);
@@ -185,7 +181,6 @@ async fn is_seen(id: CallId, election: Election, term: Term) {
                     observed.key == key
                         && observed.since.elapsed() > 2 * ASKS
                         && observed.term != Some(number)
-                        && !seen.has_led.contains(&(observed.process, key.clone()))
                 };
                 seen.last.values().find(is_late).map(|observed| observed.term)
             });
@@ -199,9 +194,9 @@ async fn is_seen(id: CallId, election: Election, term: Term) {
 
 /// Observes the election until then.
 async fn observes(candidate: Candidate, mut changes: Observer, until: Instant) {
-    let Candidate { id, process, key, .. } = candidate;
+    let Candidate { id, key, .. } = candidate;
     let since = Instant::now();
-    let first = Observed { process, key: key.clone(), since, term: None };
+    let first = Observed { key: key.clone(), since, term: None };
     seen(|seen| seen.last.insert(id, first));
     let mut before: Option<Option<Leader>> = None;
     loop {

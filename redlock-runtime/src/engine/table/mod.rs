@@ -25,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 use super::EngineSettings;
 use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN};
 use super::outbox::Outbox;
-use super::protocol::{Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
 use super::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -253,6 +253,10 @@ impl LockTable {
         } else if let Some(waiter) = self.cx.questions.remove(&id) {
             self.at(now, &request.name, |lock, cx| lock.on_holder_reply(cx, waiter, reply));
         } else {
+            // The server tells no client of its own changes.
+            if request.action == Action::Announce && reply == Reply::Done {
+                self.admin.tell_observers(Some(&request.name));
+            }
             self.at(now, &request.name, |lock, cx| lock.on_reply(cx, id, sent, request, reply));
         }
     }
