@@ -112,6 +112,7 @@ impl Caller {
             let call_params = CallParams { wait, ..call_params };
             self.holds(request.wait(wait).min_hold(Duration::ZERO), call_params, async |_, report| {
                 look_for(report, Duration::from_millis(5)).await;
+                say("write", &[call_params.hold, now()]);
             })
             .await;
             sleep(Duration::from_millis(self.random.between(5, 100))).await;
