@@ -441,3 +441,18 @@ fn behind_a_caller_that_outlives_its_lease_others_of_its_process_may_lose_their_
         plan
     });
 }
+
+/// The clock of a process went ahead while it gave its lock back: by that clock the lease was over,
+/// and the release said that the lock was lost, which the judge took for a wrong outcome.
+#[test]
+fn a_release_during_which_the_clock_goes_ahead_may_say_that_the_lock_was_lost() {
+    holds(|seed| {
+        let extended =
+            Hold { ttl: 3_000, fenced: false, hold: 3_698, extend: vec![(45, 500)], ..Hold::of(1) };
+        let mut plan = Plan::quiet(seed, 1).with_call(95, 0, What::Hold(extended));
+        (plan.processes[0].runtimes, plan.calls[0].runtime) = (2, 1);
+        plan.latency.usual = 0;
+        plan.faults = vec![(3_736, Fault::Starve(0, 0, 358)), (3_810, Fault::ClockAhead(0, 1_100))];
+        plan
+    });
+}
