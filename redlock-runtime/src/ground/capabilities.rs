@@ -76,6 +76,8 @@ pub(crate) struct Abilities {
     pub(crate) tracks_changes: bool,
     /// A lock is taken on several nodes: callers that ask at the same time may split the votes.
     pub(crate) votes: bool,
+    /// The node takes [counted](crate::ground::limit::Limit::is_counted) locks.
+    pub(crate) counts: bool,
 }
 
 impl Abilities {
@@ -85,6 +87,7 @@ impl Abilities {
             hands_over: self.hands_over && other.hands_over,
             tracks_changes: self.tracks_changes && other.tracks_changes,
             votes: self.votes && other.votes,
+            counts: self.counts && other.counts,
         }
     }
 }

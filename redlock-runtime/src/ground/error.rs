@@ -491,6 +491,8 @@ pub struct Holder {
     pub(crate) expires_in: Option<Duration>,
     /// For how long locks of its kind are held, as far as the process that was refused has seen.
     pub(crate) usual_hold: Option<Duration>,
+    /// How many have it, if it is [counted](crate::ground::limit::Limit::is_counted), and else 0.
+    pub(crate) inside: u32,
 }
 
 impl Holder {

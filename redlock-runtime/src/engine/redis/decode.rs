@@ -129,6 +129,7 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
                 waiters,
                 queue,
                 record,
+                counted: None,
             }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
@@ -168,6 +169,7 @@ fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         granted: number(granted).and_then(NonZeroU64::new),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
+        inside: 0,
     }
 }
 

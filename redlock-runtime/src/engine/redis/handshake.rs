@@ -270,7 +270,7 @@ impl HandshakeCommands {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
-            abilities: Abilities { hands_over, tracks_changes, votes: false },
+            abilities: Abilities { hands_over, tracks_changes, votes: false, counts: false },
             allows_queues: missing.is_empty(),
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
@@ -450,7 +450,7 @@ impl Session {
             server_info: ServerInfo { clock: 1, up_for, durable: false, round_trip: up_for },
             foreign_clients: false,
             queues: true,
-            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
+            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false, counts: false },
             late_requests: LateRequests::Impossible,
             native_delete: None,
             _identity: None,

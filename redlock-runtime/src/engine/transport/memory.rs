@@ -141,7 +141,7 @@ impl MemoryNode {
 
     /// A change that is not made by an engine cannot happen here, and the node loses no locks.
     pub(crate) fn server_info(now: Moment) -> (Abilities, ServerInfo) {
-        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false, counts: false };
         let server_info = ServerInfo {
             clock: server_time(now).0,
             up_for: Duration::ZERO,
@@ -319,6 +319,7 @@ impl Holding {
             granted: wall_clock_before(now.since(self.since)),
             expires_in: Some(self.expires.since(now)),
             usual_hold: None,
+            inside: 0,
         }
     }
 }
@@ -490,6 +491,7 @@ impl Lock {
             waiters: u32::try_from(self.queue.len()).unwrap_or(u32::MAX),
             queue: self.queue.iter().take(100).map(|waiter| token::owner_of(waiter.token.value())).collect(),
             record: self.announced().cloned().map(Box::new),
+            counted: None,
         })
     }
 

@@ -399,7 +399,7 @@ impl Lock {
         let expires_in = held.lease().remaining(cx.now)?;
         let owner = token::owner_of(held.holder().value());
         let granted = wall_clock_before(cx.now.since(held.hold().since));
-        Some(Holder { owner, granted, expires_in: Some(expires_in), usual_hold: None })
+        Some(Holder { owner, granted, expires_in: Some(expires_in), usual_hold: None, inside: 0 })
     }
 
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
@@ -424,7 +424,7 @@ impl Lock {
         Some(match word.last_answer() {
             LastAnswer::Busy { owner, granted, expires_in } if waiting.may_give_up_with(word) => {
                 let (owner, granted, expires_in) = (owner.clone(), *granted, *expires_in);
-                busy(Holder { owner, granted, expires_in, usual_hold: None })
+                busy(Holder { owner, granted, expires_in, usual_hold: None, inside: 0 })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             LastAnswer::Nothing | LastAnswer::Busy { .. } => {
