@@ -68,6 +68,7 @@ impl Capabilities {
 }
 
 /// The optional features of one connection.
+#[expect(clippy::struct_excessive_bools, reason = "each is a feature of its own")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
     /// The server passes a free lock to its longest waiter; otherwise waiters have to ask.

@@ -155,8 +155,8 @@ impl MemoryNode {
     /// As after `FLUSHALL`. Fencing tokens grow all the same: on a server they begin with its time.
     pub(crate) fn lose_data(&self) {
         let mut store = self.store();
-        for (name, lock) in store.locks.drain() {
-            lock.holder.into_iter().for_each(|holder| holder.tell_taken_away(&name));
+        for (name, mut lock) in store.locks.drain() {
+            lock.take_away(&name);
         }
         drop(store);
         self.change(|state| {
