@@ -74,6 +74,8 @@ pub enum LockError {
     Deadlock {
         /// The key, without the prefix.
         key: Arc<str>,
+        /// What to do instead.
+        advice: &'static str,
     },
     /// As many callers wait for the lock as [`max_waiters`](crate::LockManagerBuilder::max_waiters)
     /// allows.
@@ -263,7 +265,7 @@ impl LockError {
         match self {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
-            | Self::Deadlock { key }
+            | Self::Deadlock { key, .. }
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
             | Self::Fenced { key, .. }
@@ -406,11 +408,9 @@ impl fmt::Display for LockError {
                     _ => Ok(()),
                 }
             }
-            Self::Deadlock { key } => write!(
-                f,
-                "`{key}` is locked by the caller itself, which would wait for ever: make the inner call \
-                 `reentrant`, or use another key"
-            ),
+            Self::Deadlock { key, advice } => {
+                write!(f, "`{key}` is locked by the caller itself, which would wait for ever: {advice}")
+            }
             Self::QueueFull { key, waiters } => {
                 write!(
                     f,

@@ -15,6 +15,7 @@ use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
 use crate::engine::table::context::Context;
 use crate::ground::outcome::LostReason;
+use crate::ground::token::Token;
 
 impl Lock {
     /// A push to one of the waiters.
@@ -61,10 +62,9 @@ impl Lock {
             PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
             // An operator has released the lock for its holder.
             PushKind::TakenAway => {
-                if let Some((id, held)) = self.holder()
-                    && held.has(&push.token)
-                {
-                    self.lose(cx, id, LostReason::KeyChanged, false);
+                if let Some((id, is_counted)) = self.holder_with(&push.token) {
+                    let reason = if is_counted { LostReason::ForceReleased } else { LostReason::KeyChanged };
+                    self.lose(cx, id, reason, false);
                 }
             }
             // The place of a caller that has gone, whose request was executed late: the first one
@@ -76,6 +76,11 @@ impl Lock {
             }
             PushKind::PlaceLost => {}
         }
+    }
+
+    /// The holder that has the lock under this token, and whether others may be inside, too.
+    fn holder_with(&self, token: &Token) -> Option<(Id, bool)> {
+        self.holders().find(|(_, held)| held.has(token)).map(|(id, held)| (id, held.is_counted()))
     }
 
     /// The waiter that asks for this process, if it has a place.
@@ -107,9 +112,19 @@ impl Lock {
 
     /// Another client may have changed this lock: its holder compares, and its first waiter asks.
     pub(crate) fn changed(&mut self, cx: &mut Context) {
-        for id in [self.holder_id(), self.first_id()].into_iter().flatten() {
+        // Those of one phase lose the lock together: one of them compares.
+        let mut phases = Vec::new();
+        for (id, held) in self.inside().filter(|(_, held)| held.is_watched()) {
+            if phases.iter().all(|(_, phase)| *phase != held.phase()) {
+                phases.push((id, held.phase()));
+            }
+        }
+        for id in self.holder_id().into_iter().chain(phases.into_iter().map(|(id, _)| id)) {
             self.meet(id, "changed");
             self.watch(cx, id);
+        }
+        if let Some(id) = self.first_id() {
+            self.meet(id, "changed");
             self.ask_early(cx, id);
         }
     }
@@ -173,7 +188,7 @@ impl Lock {
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the
     /// lock is held.
     fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
-        if self.holder().is_none_or(|(_, held)| *held.token() != push.token) {
+        if self.holders().all(|(_, held)| *held.token() != push.token) {
             let name = Arc::clone(&push.name);
             let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
             let request = Request { fenced: fence > 0, ..request };

@@ -140,7 +140,7 @@ impl Lock {
         match verdict {
             Ok(Verdict::Granted { fence }) => {
                 // It was granted without a wait.
-                if !request.direct {
+                if !request.direct && !waiting.ask().limit.is_counted() {
                     cx.contended.remove(&request.name);
                 }
                 self.answered_held(cx, id, sent, fence, false);
@@ -251,7 +251,11 @@ impl Lock {
             // lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 let releases = cx.abilities.votes || cx.abilities.hands_over;
+                let ends_phase = request.action == Action::Watch && request.phase > 0;
                 self.lose(cx, id, LostReason::KeyChanged, releases);
+                if ends_phase {
+                    self.lose_phase(cx, request.phase);
+                }
             }
             (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
                 self.renew(cx, id);

@@ -199,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::engine::command::Ask;
+    use crate::ground::limit::Limit;
     use crate::ground::owner::Origin;
     use crate::ground::telemetry;
     use crate::ground::token::Token;
@@ -211,6 +212,7 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
+            limit: Limit::ONE,
             ticket: None,
             fenced: true,
             one_try: false,

@@ -52,6 +52,7 @@ pub(super) enum LastAnswer {
         owner: Option<Owner>,
         granted: Option<NonZeroU64>,
         expires_in: Option<Duration>,
+        inside: u32,
     },
     Refused(Arc<str>),
 }
@@ -338,6 +339,7 @@ impl Waiting {
         Request {
             passed_on,
             fenced: self.ask.fenced,
+            limit: self.ask.limit,
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
         }
     }
@@ -453,8 +455,8 @@ impl Waiting {
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        let Holder { owner, granted, expires_in, .. } = holder;
-        self.hear(now, LastAnswer::Busy { owner, granted, expires_in });
+        let Holder { owner, granted, expires_in, inside, .. } = holder;
+        self.hear(now, LastAnswer::Busy { owner, granted, expires_in, inside });
         // A release wakes no waiter without a queue, or when the holder is a client of another
         // kind. Of a queue the head watches, and whoever has waited for longer: those in front may
         // be dead.
@@ -536,7 +538,7 @@ impl Waiting {
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
-        matches!(&self.last_answer, LastAnswer::Busy { owner: None, .. })
+        matches!(&self.last_answer, LastAnswer::Busy { owner: None, inside: 0, .. })
     }
 
     fn interval(&self) -> Duration {

@@ -5,6 +5,7 @@ mod asking;
 mod backlog;
 mod closing;
 mod cohort;
+mod counted;
 mod direct;
 mod followers;
 mod forgotten;
@@ -37,6 +38,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::lease::Lease;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::owner::Origin;
@@ -125,6 +127,7 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
+            limit: Limit::ONE,
             ticket: None,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),

@@ -12,6 +12,7 @@ use crate::engine::table::LockTable;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::Holder;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::owner::Owner;
 use crate::ground::telemetry;
@@ -43,6 +44,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        limit: Limit::ONE,
         ticket: None,
         fenced: true,
         one_try: false,
