@@ -1,0 +1,18 @@
+-- One of several that have a counted lock lets its lease end at this time. One that has the lock alone, as in leave.lua, renews it:
+-- keep.lua and renew.lua follow. Behind stay_counted.lua and counted.lua.
+-- KEYS as in queue.lua and counted.lua   ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] 'exactly', or ''   ARGV[4] inbox
+-- ARGV[7] as in enter.lua
+-- Returns 1, or 0 when it is not inside.
+if not look(value) then return 2 end
+if limit then
+  if not redis.call('ZSCORE', holders, mine) then return 0 end
+  local lasts = ttl + 1
+  local px = keep(lasts, false, redis.call('PTTL', lock))
+  -- First what a full server allows.
+  redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
+  -- And half a ms: its process, which lets it end, is not stuck.
+  redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
+  tell_each(first_two())
+  return 1
+end
+
