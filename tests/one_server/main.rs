@@ -22,6 +22,7 @@
 //! | `tickets` | does a lock travel to another process once, whoever is killed, stopped or cut off on the way |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
 //! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
@@ -69,6 +70,7 @@ mod peer_bugs;
 #[cfg(unix)]
 mod processes;
 mod renewals;
+mod sharing;
 mod starved;
 mod strangers;
 #[cfg(unix)]

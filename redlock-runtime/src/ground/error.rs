@@ -497,10 +497,31 @@ pub struct Holder {
 
 impl Holder {
     /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client
-    /// holds the lock.
+    /// holds the lock, and in an error about a lock that several hold together.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
+    }
+
+    /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with
+    /// [`permits`](crate::LockRequest::permits); 1 for one that has it alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://holder-inside-example")?;
+    /// let readers = [1, 2].map(|_| locks.lock("catalogue").shared().acquire_blocking());
+    /// let busy = locks.lock("catalogue").acquire_blocking().unwrap_err();
+    /// assert_eq!(busy.holder().map(redlocked::Holder::inside), Some(2));
+    /// assert!(busy.to_string().starts_with("`catalogue` is locked by 2 holders (free in "));
+    /// # drop(readers);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn inside(&self) -> u32 {
+        self.inside.max(1)
     }
 
     /// The function that holds the lock, as `module::function`: the last 64 characters. For a
@@ -528,8 +549,9 @@ impl Holder {
         granted.or_else(|| self.asked())
     }
 
-    /// How long until the lock is free unless its holder renews it, when the server answered;
-    /// `None` when a client of another kind took the key without a time to live.
+    /// How long until the lock is free unless its holder renews it, when the server answered. Where
+    /// several hold it together, until the caller that was refused has room: the last one's end for
+    /// one that wants the lock alone, else the first one's. `None` when a client of another kind took the key without a time to live.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in
@@ -538,9 +560,11 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.owner {
-            Some(owner) => owner.fmt(f)?,
-            None => f.write_str("a client of another kind")?,
+        match (&self.owner, self.inside) {
+            (Some(owner), _) => owner.fmt(f)?,
+            (None, 0) => f.write_str("a client of another kind")?,
+            (None, 1) => f.write_str("1 holder")?,
+            (None, inside) => write!(f, "{inside} holders")?,
         }
         match self.expires_in {
             Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),

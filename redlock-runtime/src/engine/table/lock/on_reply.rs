@@ -261,7 +261,9 @@ impl Lock {
                 self.renew(cx, id);
             }
             (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
-            (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(cx, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) if refusal.is_asked_again() => {
+                self.renew(cx, id);
+            }
             (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
                 held.set_refused(refusal);
