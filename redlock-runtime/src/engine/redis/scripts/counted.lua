@@ -63,7 +63,6 @@ end
 
 local function has_room(number)
   if inside == 0 then return true end
-  if number == 1 then return false end
   if limit ~= 0 and (number == 0 or limit < number) then
     -- Somebody allowed fewer than this one does. It may have left.
     limit = entering_least

@@ -7,10 +7,10 @@ if not look(value) then return 2 end
 if limit then
   if not redis.call('ZSCORE', holders, mine) then return 0 end
   local lasts = ttl + 1
-  local px = keep(lasts, false, redis.call('PTTL', lock))
+  -- And half a ms: its process, which lets it end, is not stuck.
+  local px = keep(lasts + 1, false, redis.call('PTTL', lock))
   -- First what a full server allows.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
-  -- And half a ms: its process, which lets it end, is not stuck.
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
   tell_each(first_two())
   return 1
