@@ -9,6 +9,7 @@
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
 //! | `limit` | what does a caller hear at the limit of its wait |
 //! | `granted` | since when does a holder have its lock, however it got it |
+//! | `counted` | are readers, writers and permits inside together as each of them allows, and in turn |
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `followers` | do callers of one process that wait one behind the other pass their lock on, and pass nobody |
@@ -47,6 +48,7 @@ mod acl;
 mod behaviour;
 mod cohort;
 mod connecting;
+mod counted;
 mod credentials;
 mod direct;
 mod ending;

@@ -1,5 +1,6 @@
 //! One lock, the scripts, and callers whose requests are written by hand.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
@@ -323,8 +324,33 @@ fn source(name: &str) -> String {
     let list = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
     let list = list.split("parts!(").nth(1).unwrap().split(')').next().unwrap();
     let parts = list.split('"').skip(1).step_by(2);
-    let read = |part| std::fs::read_to_string(folder.join(format!("scripts/{part}.lua"))).unwrap();
-    parts.map(read).collect()
+    let edit = EDIT.with_borrow(Clone::clone);
+    let edited = |name: &str| match &edit {
+        Some((which, from, to)) if *which == name => part(name).replacen(from, to, 1),
+        _ => part(name),
+    };
+    parts.map(edited).collect()
+}
+
+/// A part of the scripts, a text in it, and what stands there instead.
+pub(crate) type Edit = (&'static str, &'static str, &'static str);
+
+thread_local! {
+    static EDIT: RefCell<Option<Edit>> = const { RefCell::new(None) };
+}
+
+/// True when `test` fails with scripts that were edited like this.
+pub(crate) fn fails_with(edit: Edit, test: fn()) -> bool {
+    EDIT.set(Some(edit));
+    let failed = std::panic::catch_unwind(test).is_err();
+    EDIT.set(None);
+    failed
+}
+
+/// The text of a part.
+pub(crate) fn part(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts");
+    std::fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap()
 }
 
 /// No name twice.

@@ -54,7 +54,7 @@ fn pass(ms: u64) {
 }
 
 #[test]
-fn readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests() {
+pub(crate) fn readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests() {
     let mut scripts = scripts(&["one", "two"]);
     let ((a, first), (b, second)) = (scripts.inside(0, LONG, "one"), scripts.inside(0, LONG, "two"));
     let (writer, left) = scripts.waiting(1, LONG, "two");
@@ -85,7 +85,7 @@ fn readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests
 }
 
 #[test]
-fn permits_are_as_many_as_the_least_of_those_inside_and_the_newcomer_says() {
+pub(crate) fn permits_are_as_many_as_the_least_of_those_inside_and_the_newcomer_says() {
     let mut scripts = scripts(&["one"]);
     let three: Vec<_> = (0..3).map(|_| scripts.inside(3, LONG, "one").0).collect();
     // From three permits to five while the lock is never free: five count when the last of the three has left.
@@ -113,7 +113,7 @@ fn permits_are_as_many_as_the_least_of_those_inside_and_the_newcomer_says() {
 }
 
 #[test]
-fn one_that_dies_costs_its_own_ttl_and_a_waiter_knows_when() {
+pub(crate) fn one_that_dies_costs_its_own_ttl_and_a_waiter_knows_when() {
     let mut scripts = scripts(&["one"]);
     let (_dead, _) = scripts.inside(2, 60, "one");
     let (lives, _) = scripts.inside(2, LONG, "one");
@@ -126,7 +126,7 @@ fn one_that_dies_costs_its_own_ttl_and_a_waiter_knows_when() {
 }
 
 #[test]
-fn when_all_have_died_ours_enter_at_the_end_of_the_lease_and_strangers_a_third_later() {
+pub(crate) fn when_all_have_died_ours_enter_at_the_end_of_the_lease_and_strangers_a_third_later() {
     let mut scripts = scripts(&["one"]);
     let (_, phase) = scripts.inside(0, 120, "dead");
     scripts.inside(0, 120, "dead");
@@ -144,7 +144,7 @@ fn when_all_have_died_ours_enter_at_the_end_of_the_lease_and_strangers_a_third_l
 
 /// Its connection is open, so its waiters count as there.
 #[test]
-fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
+pub(crate) fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
     let mut scripts = scripts(&["one", "stuck"]);
     let (writer, _) = scripts.inside(1, LONG, "one");
     let of_the_stuck: Vec<_> = (0..6).map(|_| scripts.waiting(2, LONG, "stuck").0).collect();
@@ -163,7 +163,7 @@ fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
 }
 
 #[test]
-fn a_process_that_lets_its_lease_end_is_not_stuck() {
+pub(crate) fn a_process_that_lets_its_lease_end_is_not_stuck() {
     let mut scripts = scripts(&["one", "two"]);
     let (ends, _) = scripts.inside(2, LONG, "one");
     let (lives, _) = scripts.inside(2, LONG, "one");
@@ -179,7 +179,7 @@ fn a_process_that_lets_its_lease_end_is_not_stuck() {
 }
 
 #[test]
-fn dead_waiters_in_front_are_passed_over_and_one_that_gives_up_lets_those_behind_in() {
+pub(crate) fn dead_waiters_in_front_are_passed_over_and_one_that_gives_up_lets_those_behind_in() {
     let mut scripts = scripts(&["one", "two"]);
     let (reader, _) = scripts.inside(0, LONG, "one");
     let (writer, _) = scripts.waiting(1, LONG, "one");
@@ -196,7 +196,7 @@ fn dead_waiters_in_front_are_passed_over_and_one_that_gives_up_lets_those_behind
 }
 
 #[test]
-fn a_thousand_readers_enter_in_four_scripts() {
+pub(crate) fn a_thousand_readers_enter_in_four_scripts() {
     let mut scripts = scripts(&["one", "two"]);
     let (writer, _) = scripts.inside(1, LONG, "one");
     let readers: Vec<_> = (0..1000).map(|_| scripts.waiting(0, LONG, "one").0).collect();
@@ -216,7 +216,7 @@ fn a_thousand_readers_enter_in_four_scripts() {
 }
 
 #[test]
-fn a_lost_push_is_found_out_by_asking_and_a_claim_becomes_a_lease_by_a_renewal() {
+pub(crate) fn a_lost_push_is_found_out_by_asking_and_a_claim_becomes_a_lease_by_a_renewal() {
     let mut scripts = scripts(&["one"]);
     let (writer, _) = scripts.inside(1, LONG, "one");
     let (reader, _) = scripts.waiting(0, LONG, "one");
@@ -233,7 +233,7 @@ fn a_lost_push_is_found_out_by_asking_and_a_claim_becomes_a_lease_by_a_renewal()
 }
 
 #[test]
-fn what_is_deleted_is_lost_and_the_next_phase_has_another_number() {
+pub(crate) fn what_is_deleted_is_lost_and_the_next_phase_has_another_number() {
     let mut scripts = scripts(&["one"]);
     let (a, phase) = scripts.inside(0, LONG, "one");
     let (b, _) = scripts.inside(5, LONG, "one");
@@ -256,7 +256,7 @@ fn what_is_deleted_is_lost_and_the_next_phase_has_another_number() {
 }
 
 #[test]
-fn an_operator_takes_the_lock_from_all_that_have_it() {
+pub(crate) fn an_operator_takes_the_lock_from_all_that_have_it() {
     let mut scripts = scripts(&["one", "two"]);
     let ((a, phase), (b, _)) = (scripts.inside(3, LONG, "one"), scripts.inside(3, LONG, "one"));
     let (writer, _) = scripts.waiting(1, LONG, "two");
@@ -278,7 +278,7 @@ fn an_operator_takes_the_lock_from_all_that_have_it() {
 /// A client of a version that knows no counted locks sees another kind of client in the value, and hands a lock over to one that waits
 /// for permits as to any other: alone.
 #[test]
-fn one_that_an_older_client_has_granted_the_lock_has_it_alone() {
+pub(crate) fn one_that_an_older_client_has_granted_the_lock_has_it_alone() {
     let mut scripts = scripts(&["one"]);
     let (writer, _) = scripts.inside(1, LONG, "one");
     let (caller, _) = scripts.waiting(3, LONG, "one");
@@ -295,7 +295,7 @@ fn one_that_an_older_client_has_granted_the_lock_has_it_alone() {
 }
 
 #[test]
-fn a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in() {
+pub(crate) fn a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in() {
     let mut scripts = scripts(&["one"]);
     let (a, _) = scripts.inside(2, 500, "one");
     let (b, _) = scripts.inside(2, LONG, "one");
@@ -312,7 +312,7 @@ fn a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in() {
 
 /// Redeeming passes the queue: the lock was held all the time.
 #[test]
-fn a_ticket_and_those_that_are_counted_exclude_each_other() {
+pub(crate) fn a_ticket_and_those_that_are_counted_exclude_each_other() {
     let mut scripts = scripts(&["one", "two"]);
     let (giver, _) = scripts.inside(1, LONG, "one");
     assert!(scripts.stay(&giver, LONG, true));
@@ -329,7 +329,7 @@ fn a_ticket_and_those_that_are_counted_exclude_each_other() {
 }
 
 #[test]
-fn waiters_are_told_again_only_when_they_can_enter_earlier() {
+pub(crate) fn waiters_are_told_again_only_when_they_can_enter_earlier() {
     let mut scripts = scripts(&["one", "two"]);
     let (short, _) = scripts.inside(0, 5_000, "one");
     let (middle, _) = scripts.inside(0, 7_000, "one");
@@ -345,7 +345,7 @@ fn waiters_are_told_again_only_when_they_can_enter_earlier() {
 }
 
 #[test]
-fn strangers_and_a_full_queue() {
+pub(crate) fn strangers_and_a_full_queue() {
     let mut scripts = scripts(&["one"]);
     let (a, _) = scripts.inside(2, LONG, "one");
     let (b, _) = scripts.inside(2, 200, "one");

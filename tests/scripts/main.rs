@@ -13,4 +13,5 @@
 
 mod by_hand;
 mod counted;
+mod mistakes;
 mod random_kinds;

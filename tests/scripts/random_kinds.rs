@@ -312,7 +312,7 @@ impl Change<'_> {
     }
 }
 
-fn run(seeds: std::ops::Range<u64>, steps: usize) {
+pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
     let mut scripts = Scripts::start();
     for inbox in INBOXES {
         scripts.listen(inbox);
