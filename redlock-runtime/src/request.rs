@@ -106,6 +106,8 @@ impl SiteRequest {
             Given::Finish => request.on_lost(OnLost::Finish),
             Given::Error => request.on_lost(OnLost::Error),
             Given::Reentrant(reentrant) => request.reentrant(reentrant),
+            Given::Shared => request.shared(),
+            Given::Permits(permits) => request.permits(permits),
         })
     }
 }
