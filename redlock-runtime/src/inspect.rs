@@ -110,7 +110,7 @@ impl LockInfo {
     /// How many callers hold the lock: 1 where one has it alone.
     #[must_use]
     pub fn inside(&self) -> u32 {
-        self.holder.inside()
+        self.holder.inside().unwrap_or(1)
     }
 
     /// How many callers may hold the lock together, by the least of those that do: 1 where one has

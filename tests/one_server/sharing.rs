@@ -191,11 +191,11 @@ fn a_caller_that_is_refused_hears_how_many_are_inside() {
         let locks = store.manager();
         let _readers: [_; 3] = std::array::from_fn(|_| locks.lock("k").shared().acquire_blocking().unwrap());
         let busy = locks.lock("k").acquire_blocking().unwrap_err();
-        assert_eq!(busy.holder().map(Holder::inside), Some(3));
+        assert_eq!(busy.holder().and_then(Holder::inside), Some(3));
         assert!(busy.to_string().starts_with("`k` is locked by 3 holders (free in "), "{busy}");
         let late = locks.lock("k").wait(SECOND / 5).acquire_blocking().unwrap_err();
         assert!(matches!(late, LockError::TimedOut { .. }), "{late}");
-        assert_eq!(late.holder().map(Holder::inside), Some(3), "{late}");
+        assert_eq!(late.holder().and_then(Holder::inside), Some(3), "{late}");
     });
 }
 
@@ -214,7 +214,7 @@ fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
         assert_eq!(listed.iter().map(|info| (info.key(), info.inside())).collect::<Vec<_>>(), [("k", 2)]);
         // A watch begins once they have held it for a moment; a renewal finds it in any case.
         let taken = there.force_release_blocking("k").unwrap();
-        assert_eq!(taken.map(|taken| taken.inside()), Some(2));
+        assert_eq!(taken.and_then(|taken| taken.inside()), Some(2));
         assert_eq!(holders[1].lost_reason(), Some(LostReason::ForceReleased));
         let _writer = there.lock("k").acquire_blocking().unwrap();
     });
@@ -260,7 +260,7 @@ fn a_permit_is_kept_for_its_min_hold() {
         }
         assert!(is_busy(request()), "two starts in half a second");
         request().wait(LIMIT).run_blocking(|_guard| ()).unwrap();
-        assert!(start.elapsed() >= SECOND / 2 - Duration::from_millis(20), "{:?}", start.elapsed());
+        assert!(start.elapsed() >= Duration::from_millis(480), "{:?}", start.elapsed());
     });
 }
 

@@ -6,12 +6,14 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Owner;
 
@@ -493,6 +495,8 @@ pub struct Holder {
     pub(crate) usual_hold: Option<Duration>,
     /// How many have it, if it is [counted](crate::ground::limit::Limit::is_counted), and else 0.
     pub(crate) inside: u32,
+    /// The least that one of these allows.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Holder {
@@ -503,8 +507,18 @@ impl Holder {
         self.owner.as_ref().map(Owner::name)
     }
 
+    /// Its name, or what else there is to say of it.
+    pub(crate) fn who(&self) -> Cow<'_, str> {
+        match (self.name(), self.inside) {
+            (Some(name), _) => name.into(),
+            (None, 0) => "a client of another kind".into(),
+            (None, 1) => "1 holder".into(),
+            (None, inside) => format!("{inside} holders").into(),
+        }
+    }
+
     /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with
-    /// [`permits`](crate::LockRequest::permits); 1 for one that has it alone.
+    /// [`permits`](crate::LockRequest::permits); `None` where one has it alone.
     ///
     /// # Examples
     ///
@@ -513,15 +527,15 @@ impl Holder {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://holder-inside-example")?;
     /// let readers = [1, 2].map(|_| locks.lock("catalogue").shared().acquire_blocking());
     /// let busy = locks.lock("catalogue").acquire_blocking().unwrap_err();
-    /// assert_eq!(busy.holder().map(redlocked::Holder::inside), Some(2));
+    /// assert_eq!(busy.holder().and_then(redlocked::Holder::inside), Some(2));
     /// assert!(busy.to_string().starts_with("`catalogue` is locked by 2 holders (free in "));
     /// # drop(readers);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn inside(&self) -> u32 {
-        self.inside.max(1)
+    pub fn inside(&self) -> Option<u32> {
+        Some(self.inside).filter(|inside| *inside > 0)
     }
 
     /// The function that holds the lock, as `module::function`: the last 64 characters. For a
@@ -560,11 +574,9 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.owner, self.inside) {
-            (Some(owner), _) => owner.fmt(f)?,
-            (None, 0) => f.write_str("a client of another kind")?,
-            (None, 1) => f.write_str("1 holder")?,
-            (None, inside) => write!(f, "{inside} holders")?,
+        match &self.owner {
+            Some(owner) => owner.fmt(f)?,
+            None => f.write_str(&self.who())?,
         }
         match self.expires_in {
             Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),

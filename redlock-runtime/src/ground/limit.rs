@@ -29,6 +29,16 @@ impl Limit {
         self.0 != 1
     }
 
+    /// The kind of lock, for spans.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
+    pub(crate) const fn kind(self) -> &'static str {
+        match self.0 {
+            0 => "shared",
+            1 => "exclusive",
+            _ => "permits",
+        }
+    }
+
     /// The smaller one of both.
     pub(crate) fn least(self, other: Self) -> Self {
         match (self.0, other.0) {

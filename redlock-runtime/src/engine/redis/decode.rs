@@ -211,6 +211,7 @@ fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
         inside: inside(value),
+        limit: counted_parts(value).and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?))),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::host::wall_clock_before;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 use crate::ground::token::{self, Token};
@@ -32,6 +33,20 @@ use crate::ground::token::{self, Token};
 /// Why a quorum knows no tickets.
 pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
                                      holder to another in one step. Use one server, Sentinel or a Cluster";
+
+/// Two limits on one lock are a mistake in most programs, which is reported once. A reader and a
+/// writer differ, too, as they should.
+pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) {
+    if let Some(other) = other
+        && ask.limit.is_counted()
+        && other.is_counted()
+        && other != ask.limit
+        && !cx.differing.has(&ask.name)
+    {
+        cx.differing.insert(&ask.name);
+        telemetry::limits_differ(&ask.key, ask.limit, other);
+    }
+}
 
 /// Why a server takes no shared locks, and no locks with permits.
 const CANNOT_COUNT: &str = "the server does not know, or its access rules forbid, a command that locks with `shared` or \
@@ -51,6 +66,8 @@ impl Lock {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
+        let other = self.inside().next().map(|(_, held)| held.lease().limit());
+        compare_limits(cx, &ask, other);
         cx.attempts.insert(id, Arc::clone(&ask.name));
         ask.kind = cx.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock.
@@ -454,7 +471,7 @@ impl Lock {
             LastAnswer::Busy { owner, granted, expires_in, inside } if waiting.may_give_up_with(word) => {
                 let (owner, granted) = (owner.clone(), *granted);
                 let (expires_in, inside) = (*expires_in, *inside);
-                busy(Holder { owner, granted, expires_in, inside, usual_hold: None })
+                busy(Holder { owner, granted, expires_in, inside, ..Holder::default() })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             LastAnswer::Nothing | LastAnswer::Busy { .. } => {

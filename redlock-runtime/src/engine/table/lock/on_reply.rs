@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::asking::compare_limits;
 use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::table::context::Context;
@@ -153,6 +154,7 @@ impl Lock {
                 self.fail(cx, id, LockError::Lost { key, reason });
             }
             Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
+                compare_limits(cx, waiting.ask(), holder.limit);
                 waiting.set_turned_away();
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
                 self.fail(cx, id, error);
@@ -168,6 +170,7 @@ impl Lock {
                 self.fail(cx, id, error);
             }
             Ok(Verdict::Busy { holder, place }) => {
+                compare_limits(cx, waiting.ask(), holder.limit);
                 if let Some(place) = place.filter(|_| !waiting.is_queued()) {
                     waiting.ask().call.queued(place.in_front);
                 }

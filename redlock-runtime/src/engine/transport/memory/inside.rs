@@ -106,7 +106,8 @@ impl Inside {
     /// As a caller with this limit sees them.
     pub(super) fn seen(&self, limit: Limit, now: Moment) -> Holder {
         let expires_in = self.next_end(limit).map(|end| end.since(now));
-        Holder { inside: self.count(), expires_in, ..Holder::default() }
+        let limit = Some(self.limit()).filter(|_| !self.is_empty());
+        Holder { inside: self.count(), limit, expires_in, ..Holder::default() }
     }
 
     /// Each of the first 100; `None` when nobody is inside.
