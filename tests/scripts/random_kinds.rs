@@ -274,7 +274,10 @@ impl Change<'_> {
     /// Nobody sleeps beside room.
     fn check_room(&self, run: &Run) -> Result<(), &'static str> {
         let Self { before, done, after, .. } = self;
-        let first = after.waiting.first().filter(|token| run.listens(token));
+        // A lease may have ended behind the script.
+        let ends_now = |token: &String| !self.acts(token) && before.inside[token] <= self.passed + 1;
+        let is_sure = !before.inside.keys().any(ends_now);
+        let first = after.waiting.first().filter(|token| is_sure && run.listens(token));
         if let (Some(first), Step::Leave | Step::GiveUp | Step::Again) = (first, done.step) {
             let (number, numbers) = (run.number(first), self.numbers(run));
             let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
