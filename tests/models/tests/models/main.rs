@@ -6,6 +6,7 @@
 //! found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
+mod counted;
 mod hand_off;
 mod quorum;
 mod tickets;
