@@ -49,7 +49,7 @@ pub struct LockInfo {
 }
 
 impl LockInfo {
-    fn new(key: &str, found: Inspection) -> Self {
+    pub(crate) fn new(key: &str, found: Inspection) -> Self {
         let Inspection { holder, value, waiters, queue, counted, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
         let (limit, holders) = counted.map_or((Limit::ONE, Vec::new()), |counted| {

@@ -99,6 +99,11 @@ impl Sharing {
         }
     }
 
+    /// The limit, if it is one.
+    pub(crate) fn checked(self, key: &Arc<str>) -> Result<Limit, LockError> {
+        self.mistake().map_or(Ok(self.limit()), |mistake| Err(LockError::invalid(key, mistake)))
+    }
+
     /// One permit is an exclusive lock.
     pub(crate) fn limit(self) -> Limit {
         match self {
@@ -168,9 +173,7 @@ impl Options {
     }
 
     fn check_sharing(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
-        let refused = if let Some(mistake) = self.sharing.mistake() {
-            Some(mistake)
-        } else if !self.sharing.limit().is_counted() {
+        let refused = if !self.sharing.checked(key)?.is_counted() {
             None
         } else if self.ticket.is_some() {
             Some(NO_TICKET)

@@ -62,9 +62,8 @@ impl Lock {
             PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
             // An operator has released the lock for its holder.
             PushKind::TakenAway => {
-                if let Some((id, is_counted)) = self.holder_with(&push.token) {
-                    let reason = if is_counted { LostReason::ForceReleased } else { LostReason::KeyChanged };
-                    self.lose(cx, id, reason, false);
+                if let Some(id) = self.holder_with(&push.token) {
+                    self.lose(cx, id, LostReason::KeyChanged, false);
                 }
             }
             // The place of a caller that has gone, whose request was executed late: the first one
@@ -78,9 +77,9 @@ impl Lock {
         }
     }
 
-    /// The holder that has the lock under this token, and whether others may be inside, too.
-    fn holder_with(&self, token: &Token) -> Option<(Id, bool)> {
-        self.holders().find(|(_, held)| held.has(token)).map(|(id, held)| (id, held.is_counted()))
+    /// The holder that has the lock under this token.
+    fn holder_with(&self, token: &Token) -> Option<Id> {
+        self.holders().find(|(_, held)| held.has(token)).map(|(id, _)| id)
     }
 
     /// The waiter that asks for this process, if it has a place.
