@@ -463,7 +463,9 @@ impl Waiting {
         self.leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
         let is_foreign = self.behind_a_foreign_holder();
         let wakes_no_waiter = place.is_none() || (self.leads || has_waited) && is_foreign;
-        self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter;
+        // One of several that leaves changes nothing in the key.
+        let is_news = inside == 0 || !self.ask.limit.is_counted();
+        self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter && is_news;
         self.is_told = can_watch && (self.tracks_changes || !is_foreign);
         self.awaits = match (first.is_some(), place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },

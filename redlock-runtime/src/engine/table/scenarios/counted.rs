@@ -212,6 +212,23 @@ fn where_nothing_is_handed_over_the_next_of_the_process_asks_as_soon_as_one_is_i
     assert!(outcomes.iter_mut().all(|outcome| held(outcome).is_some()));
 }
 
+/// One of several that leaves changes nothing in the key, and the last one does.
+#[test]
+fn where_nothing_is_handed_over_a_writer_watches_and_a_waiter_for_a_permit_asks_often() {
+    for (limit, watches) in [(WRITER, true), (READER, false), (Limit::of(3), false)] {
+        let mut scenario = Scenario::with(Abilities { counts: true, ..TRACKS });
+        let _outcome = asks(&mut scenario, 1, limit);
+        let holder = Holder { inside: 3, expires_in: Some(TTL), ..Holder::default() };
+        scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder, place: None }));
+        let watch: &[_] = if watches { &[(1, Action::WatchHolder)] } else { &[] };
+        assert_eq!(scenario.unanswered(), watch);
+        scenario.sent.clear();
+        scenario.passes(SECOND / 10);
+        scenario.tick();
+        assert_eq!(scenario.unanswered().is_empty(), watches);
+    }
+}
+
 #[test]
 fn a_server_that_cannot_count_is_not_asked() {
     let mut scenario = Scenario::with(HANDS_OVER);
