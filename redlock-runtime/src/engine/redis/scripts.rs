@@ -14,6 +14,9 @@ pub(super) const RAISE: &str = parts!("time" "fence" "raise");
 /// Renews without `exactly`, so it never tells waiters.
 pub(super) const CONFIRM: &str = parts!("granted" "keep" "mark" "renew");
 
+/// The same for one of several that have a counted lock.
+pub(super) const CONFIRM_COUNTED: &str = parts!("confirm_counted");
+
 #[derive(Clone, Copy)]
 pub(super) enum Script {
     Acquire,
