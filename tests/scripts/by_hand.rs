@@ -113,6 +113,7 @@ impl Scripts {
             "Redeem",
             "Enter",
             "Stay",
+            "End",
             "Leave",
         ];
         let load = |name| {
@@ -179,6 +180,7 @@ impl Scripts {
         let keys: &[&str] = match name {
             "Inspect" => &[LOCK, QUEUE, HOLDERS],
             "Watch" => &[LOCK],
+            "Stay" => &[LOCK, HOLDERS],
             "Redeem" | "Renew" => &[LOCK, QUEUE, CLOCK, CLAIM],
             _ if names_holders => &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS],
             _ => &[LOCK, QUEUE, CLOCK, CLAIM],
@@ -263,8 +265,15 @@ impl Scripts {
     }
 
     pub(crate) fn stay(&mut self, caller: &Caller, ttl: u64, exactly: bool) -> bool {
-        let how = if exactly { "exactly" } else { "" };
-        self.call_for(caller, ["Renew", "Stay"], how, ttl, "0") == Value::Int(1)
+        let answer = match (caller.is_counted(), exactly) {
+            (true, false) => {
+                let (ttl, kind) = (ttl.to_string(), caller.kind());
+                self.call("Stay", &[&caller.token, &ttl, "", &caller.inbox, &kind])
+            }
+            (_, true) => self.call_for(caller, ["Renew", "End"], "exactly", ttl, "0"),
+            (false, false) => self.call_for(caller, ["Renew", "Renew"], "", ttl, "0"),
+        };
+        answer == Value::Int(1)
     }
 
     pub(crate) fn force_release(&mut self) -> Value {

@@ -48,14 +48,9 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
     mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
+    mistake("stay", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),
     mistake(
-        "stay_counted",
-        "math.max(now_ms + ARGV[2] + 1, math.floor(score))",
-        "now_ms + ARGV[2] + 1",
-        random,
-    ),
-    mistake(
-        "stay_counted",
+        "stay",
         "redis.pcall('ZADD'",
         "redis.call('ZADD'",
         counted::a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in,
@@ -75,8 +70,8 @@ const MISTAKES: &[Mistake] = &[
     mistake("counted", "if who == nil then redis.call('DEL', lock, holders, claim) end", "", random),
     mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= ARGV[2] + 101", "true", random),
     mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
-    mistake("stay_counted", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
-    mistake("stay", "keep(lasts + 1, false, redis.call('PTTL', lock))", "nil", random),
+    mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
+    mistake("end", "keep(lasts + 1, false, redis.call('PTTL', lock))", "nil", random),
     // The queue.
     mistake(
         "counted",

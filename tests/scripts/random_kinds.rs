@@ -222,6 +222,12 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// No lease can have ended behind the script.
+    fn is_sure(&self) -> bool {
+        let ends = |(token, left): (&String, &i64)| !self.acts(token) && *left <= self.passed + 1;
+        !self.before.inside.iter().any(ends)
+    }
+
     /// Those that have come in from the queue.
     fn came(&self) -> Vec<&String> {
         let Self { before, after, .. } = self;
@@ -274,10 +280,7 @@ impl Change<'_> {
     /// Nobody sleeps beside room.
     fn check_room(&self, run: &Run) -> Result<(), &'static str> {
         let Self { before, done, after, .. } = self;
-        // A lease may have ended behind the script.
-        let ends_now = |token: &String| !self.acts(token) && before.inside[token] <= self.passed + 1;
-        let is_sure = !before.inside.keys().any(ends_now);
-        let first = after.waiting.first().filter(|token| is_sure && run.listens(token));
+        let first = after.waiting.first().filter(|token| self.is_sure() && run.listens(token));
         if let (Some(first), Step::Leave | Step::GiveUp | Step::Again) = (first, done.step) {
             let (number, numbers) = (run.number(first), self.numbers(run));
             let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
@@ -303,7 +306,7 @@ impl Change<'_> {
         else {
             return Ok(());
         };
-        if !self.after.is_counted() {
+        if !self.after.is_counted() || !self.is_sure() {
             return Ok(());
         }
         let mut ends: Vec<_> = self.after.inside.values().copied().collect();

@@ -109,7 +109,10 @@ impl Encoder {
     pub(super) fn script(&self, request: &Request) -> Option<Script> {
         match request.action {
             Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
-            Action::Renew { .. } | Action::ExpireLater if request.limit.is_counted() => Some(Script::Stay),
+            Action::Renew { shortens, .. } if request.limit.is_counted() => {
+                Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
+            }
+            Action::ExpireLater if request.limit.is_counted() => Some(Script::End),
             Action::Release if request.limit.is_counted() => Some(Script::Leave),
             Action::Release if !self.session.queues => Some(Script::GiveUp),
             Action::Renew { .. } | Action::ExpireLater if request.passed_on.is_some() => Some(Script::PassOn),
@@ -210,8 +213,8 @@ impl Encoder {
         self.call(script, command);
         let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
-        if let Script::Enter | Script::Stay | Script::Leave = script {
-            self.write_counted(request, command);
+        if let Script::Enter | Script::Stay | Script::End | Script::Leave = script {
+            self.write_counted(script, request, command);
             return;
         }
         if let (Script::PassOn, Some(passed_on)) = (script, &request.passed_on) {
@@ -364,16 +367,21 @@ impl Encoder {
         }
     }
 
-    /// The keys and arguments of `enter.lua`, `stay.lua` and `leave.lua`.
-    fn write_counted(&self, request: &Request, command: &mut Command<'_>) {
+    /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
+    fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
+        let kind = format_args!("n{}", request.limit.number());
+        if let Script::Stay = script {
+            command.arg("2").arg(&*request.name);
+            self.session.keyspace.write_holders(command, &request.name);
+            command.arg(request.token.value()).arg(in_ms(request.ttl));
+            command.arg("").arg(&*self.session.inbox).arg(kind);
+            return;
+        }
         self.write_keys(command, request);
         command.arg(request.token.value()).arg(in_ms(request.ttl));
         let (how, _, at_most) = self.how(request.action);
         match request.action {
-            Action::Renew { shortens, .. } => {
-                command.arg(if self.may_shorten(shortens) { EXACTLY } else { "" })
-            }
-            Action::ExpireLater => command.arg(EXACTLY),
+            Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
             Action::Release if self.session.foreign_clients => command.arg(request.releases),
             _ => command.arg(how),
         };
@@ -383,7 +391,7 @@ impl Encoder {
             Some(floor) => command.arg(floor),
             None => command.arg(""),
         };
-        command.arg(format_args!("n{}", request.limit.number()));
+        command.arg(kind);
     }
 
     /// A queue that access rules keep from this connection is none to it: it takes a free lock past

@@ -41,11 +41,12 @@ pub(super) enum Script {
     Redeem,
     Enter,
     Stay,
+    End,
     Leave,
 }
 
 impl Script {
-    const COUNT: usize = 23;
+    const COUNT: usize = 24;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -71,6 +72,7 @@ impl Script {
         Self::Redeem,
         Self::Enter,
         Self::Stay,
+        Self::End,
         Self::Leave,
     ];
 
@@ -137,8 +139,9 @@ impl Script {
             Self::Enter => parts!(
                 "time" "fence" "enter_free" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "enter"
             ),
-            Self::Stay => parts!(
-                "time" "stay_counted" "fence" "mark" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "stay" "granted" "keep" "renew"
+            Self::Stay => parts!("time" "stay" "granted" "keep" "mark" "renew"),
+            Self::End => parts!(
+                "time" "fence" "mark" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "end" "granted" "keep" "renew"
             ),
             Self::Leave => parts!(
                 "leave_counted" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "leave" "release"
@@ -222,7 +225,7 @@ mod tests {
         for (short_way, needs) in [
             (include_str!("scripts/enter_free.lua"), ">= ARGV[2] + 101\n"),
             (include_str!("scripts/enter_free.lua"), "ARGV[2] + 101 + math.floor((ARGV[2] + 1) / 3)"),
-            (include_str!("scripts/stay_counted.lua"), "lasts + 100 + math.floor(lasts / 3)"),
+            (include_str!("scripts/stay.lua"), "lasts + 100 + math.floor(lasts / 3)"),
             (include_str!("scripts/leave_counted.lua"), "left + 100)"),
         ] {
             assert!(short_way.contains(needs), "{needs}");
