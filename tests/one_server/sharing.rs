@@ -1,34 +1,45 @@
-//! Who is inside at once: readers, writers, and the holders of permits; on `memory://` and on a
-//! server alike.
+//! Who is inside at once: readers, writers, and the holders of permits; on `memory://`, on a server
+//! and in a Cluster alike.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime, unique};
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
 use redlocked::{Holder, LockError, LockManager, LockRequest, LostReason, ReleaseOutcome};
 
 /// Where the locks of one test are.
 struct Store {
     url: String,
     server: Option<RedisServer>,
+    /// All tests share one Cluster; each has its own prefix.
+    cluster: Option<(&'static RedisCluster, String)>,
 }
 
 impl Store {
     /// A new manager, as another process would have.
     fn manager(&self) -> LockManager {
-        LockManager::connect_blocking(&self.url).unwrap()
+        let builder = LockManager::builder(&self.url);
+        match &self.cluster {
+            Some((_, prefix)) => builder.prefix(prefix).connect_blocking().unwrap(),
+            None => builder.connect_blocking().unwrap(),
+        }
     }
 
     fn assert_nothing_left(&self) {
         self.server.iter().for_each(RedisServer::assert_nothing_left);
+        if let Some((cluster, prefix)) = &self.cluster {
+            eventually("no key is left", || cluster.keys_of(prefix).is_empty());
+        }
     }
 }
 
-fn on_both(test: impl Fn(&Store)) {
-    test(&Store { url: format!("memory://{}", unique("sharing")), server: None });
+fn on_each(test: impl Fn(&Store)) {
+    test(&Store { url: format!("memory://{}", unique("sharing")), server: None, cluster: None });
     let server = RedisServer::start();
-    test(&Store { url: server.url(), server: Some(server) });
+    test(&Store { url: server.url(), server: Some(server), cluster: None });
+    let cluster = RedisCluster::of_this_process();
+    test(&Store { url: cluster.url(), server: None, cluster: Some((cluster, unique("sharing:"))) });
 }
 
 /// How many are inside now, and were at most.
@@ -68,7 +79,7 @@ fn is_busy(request: LockRequest) -> bool {
 
 #[test]
 fn readers_exclude_a_writer_and_a_writer_excludes_readers() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let readers =
             [&here, &here, &there].map(|locks| locks.lock("k").shared().acquire_blocking().unwrap());
@@ -87,7 +98,7 @@ fn readers_exclude_a_writer_and_a_writer_excludes_readers() {
 
 #[test]
 fn a_plain_lock_without_a_fencing_token_and_readers_exclude_each_other() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let reader = here.lock("k").shared().acquire_blocking().unwrap();
         let plain = || there.lock("k").run_blocking(|_guard| ());
@@ -103,7 +114,7 @@ fn a_plain_lock_without_a_fencing_token_and_readers_exclude_each_other() {
 #[test]
 fn one_release_lets_in_all_readers_of_all_processes() {
     const READERS: u32 = 60;
-    on_both(|store| {
+    on_each(|store| {
         let managers = [store.manager(), store.manager(), store.manager()];
         runtime().block_on(async {
             let writer = managers[0].lock("k").acquire().await.unwrap();
@@ -132,7 +143,7 @@ fn one_release_lets_in_all_readers_of_all_processes() {
 /// First come, first served over all kinds: what comes behind a writer waits for it.
 #[test]
 fn a_reader_does_not_pass_a_writer_that_waits() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         runtime().block_on(async {
             let reader = here.lock("k").shared().acquire().await.unwrap();
@@ -162,7 +173,7 @@ fn a_reader_does_not_pass_a_writer_that_waits() {
 #[test]
 fn no_more_are_inside_than_there_are_permits() {
     const PERMITS: u32 = 5;
-    on_both(|store| {
+    on_each(|store| {
         let managers = [store.manager(), store.manager(), store.manager()];
         let inside = Arc::new(Inside::default());
         runtime().block_on(async {
@@ -187,7 +198,7 @@ fn no_more_are_inside_than_there_are_permits() {
 
 #[test]
 fn a_caller_that_is_refused_hears_how_many_are_inside() {
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let _readers: [_; 3] = std::array::from_fn(|_| locks.lock("k").shared().acquire_blocking().unwrap());
         let busy = locks.lock("k").acquire_blocking().unwrap_err();
@@ -201,7 +212,7 @@ fn a_caller_that_is_refused_hears_how_many_are_inside() {
 
 #[test]
 fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let request = |locks: &LockManager, label| locks.lock("k").permits(5).label(label).acquire_blocking();
         let holders = [request(&here, "one").unwrap(), request(&there, "two").unwrap()];
@@ -222,7 +233,7 @@ fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
 
 #[test]
 fn a_reader_whose_lease_ends_leaves_the_others_theirs() {
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let brief = locks.lock("k").shared().max_hold(SECOND / 5).acquire_blocking().unwrap();
         let other = locks.lock("k").shared().acquire_blocking().unwrap();
@@ -237,7 +248,7 @@ fn a_reader_whose_lease_ends_leaves_the_others_theirs() {
 /// Many short leases of permits: each is renewed by itself, and none costs another one its own.
 #[test]
 fn holders_of_permits_are_renewed_one_by_one() {
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let ttl = Duration::from_millis(300);
         let guards: Vec<_> =
@@ -251,7 +262,7 @@ fn holders_of_permits_are_renewed_one_by_one() {
 
 #[test]
 fn a_permit_is_kept_for_its_min_hold() {
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let start = Instant::now();
         let request = || locks.lock("k").permits(2).min_hold(SECOND / 2);
@@ -266,7 +277,7 @@ fn a_permit_is_kept_for_its_min_hold() {
 
 #[test]
 fn different_numbers_on_one_key_are_limited_by_the_smallest_inside() {
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let request = |permits| locks.lock("k").permits(permits);
         let [five, three] = [5, 3].map(|permits| request(permits).acquire_blocking().unwrap());
@@ -281,7 +292,7 @@ fn different_numbers_on_one_key_are_limited_by_the_smallest_inside() {
 
 #[test]
 fn a_caller_that_gives_up_lets_those_behind_it_in() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         runtime().block_on(async {
             let _reader = here.lock("k").shared().acquire().await.unwrap();
@@ -306,7 +317,7 @@ fn a_caller_that_gives_up_lets_those_behind_it_in() {
 fn a_nested_call_joins_only_where_both_may_be_the_same_hold() {
     const EXCLUSIVE: u32 = 1;
     const SHARED: u32 = 0;
-    on_both(|store| {
+    on_each(|store| {
         let locks = store.manager();
         let request = |kind| match kind {
             SHARED => locks.lock("k").shared(),
@@ -334,7 +345,7 @@ fn a_nested_call_joins_only_where_both_may_be_the_same_hold() {
 /// It would wait for the writer, which waits for it.
 #[test]
 fn a_nested_reader_behind_a_queued_writer_does_not_wait_for_itself() {
-    on_both(|store| {
+    on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         std::thread::scope(|scope| {
             let outer = here.lock("k").shared().run_blocking(|_guard| {
@@ -349,6 +360,56 @@ fn a_nested_reader_behind_a_queued_writer_does_not_wait_for_itself() {
             outer.unwrap().join().unwrap().unwrap();
         });
     });
+}
+
+/// Where nothing is handed over, each asks by itself, and nobody keeps an order; but no more are inside
+/// than may be, and all get in.
+#[test]
+fn a_server_that_cannot_hand_over_lets_no_more_in() {
+    const PERMITS: u32 = 3;
+    let server = RedisServer::start();
+    let rules = if server.is_before_7() { "-publish" } else { "-publish -spublish" };
+    let _: String = server.run(&format!("ACL SETUSER silent on >pass ~* &* +@all {rules}"));
+    let url = format!("redis://silent:pass@127.0.0.1:{}/", server.port());
+    let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
+    assert!(!managers[0].capabilities_blocking().unwrap().hands_over());
+    let (permits, readers, writers) =
+        (Arc::new(Inside::default()), Arc::new(Inside::default()), Arc::new(Inside::default()));
+    runtime().block_on(async {
+        let mut calls = tokio::task::JoinSet::new();
+        for (number, locks) in managers.iter().cycle().take(30).enumerate() {
+            let (locks, permits) = (locks.clone(), Arc::clone(&permits));
+            let (readers, writers) = (Arc::clone(&readers), Arc::clone(&writers));
+            calls.spawn(async move {
+                let request = locks.lock("permits").permits(PERMITS).wait(LIMIT);
+                request.run(async move |_| permits.stays(|most| most >= PERMITS).await).await.unwrap();
+                let request = locks.lock("k").wait(LIMIT);
+                if number % 5 == 0 {
+                    let book = Arc::clone(&writers);
+                    request
+                        .run(async move |_| {
+                            assert_eq!(readers.now.load(Ordering::SeqCst), 0);
+                            book.stays(|_| true).await;
+                        })
+                        .await
+                        .unwrap();
+                } else {
+                    request
+                        .shared()
+                        .run(async move |_| {
+                            assert_eq!(writers.now.load(Ordering::SeqCst), 0);
+                            readers.stays(|_| true).await;
+                        })
+                        .await
+                        .unwrap();
+                }
+            });
+        }
+        calls.join_all().await;
+    });
+    assert_eq!((permits.most(), writers.most()), (PERMITS, 1));
+    drop(managers);
+    server.assert_nothing_left();
 }
 
 #[test]
