@@ -232,6 +232,17 @@ pub(crate) fn a_lost_push_is_found_out_by_asking_and_a_claim_becomes_a_lease_by_
     assert!(scripts.only_inside(&[&reader]).inside[&reader.token] > 9_000);
 }
 
+/// A grant without an attempt is answered with a plain release.
+#[test]
+pub(crate) fn one_that_has_forgotten_what_it_asked_for_gives_it_back() {
+    let mut scripts = scripts(&["one"]);
+    let (stays, _) = scripts.inside(2, LONG, "one");
+    let (forgotten, _) = scripts.inside(2, LONG, "one");
+    let (waiter, _) = scripts.waiting(2, LONG, "one");
+    assert!(scripts.leave(&Caller { number: 1, ..forgotten.clone() }) && !scripts.leave(&forgotten));
+    scripts.only_inside(&[&stays, &waiter]);
+}
+
 #[test]
 pub(crate) fn what_is_deleted_is_lost_and_the_next_phase_has_another_number() {
     let mut scripts = scripts(&["one"]);
@@ -286,12 +297,22 @@ pub(crate) fn one_that_an_older_client_has_granted_the_lock_has_it_alone() {
     assert!(scripts.state().value.ends_with('!'), "{writer:?}");
     let _: u32 = scripts.run(&["ZREM", QUEUE, &caller.place()]);
     let _: String = scripts.run(&["SET", LOCK, &format!("{}=1790000000!", caller.token), "PX", "1100"]);
-    assert_eq!(scripts.ask(&caller, "again"), Answer::Inside { fence: 0 });
     assert!(scripts.stay(&caller, LONG, false) && scripts.stay(&caller, LONG - 1, true));
     let state = scripts.only_inside(&[&caller]);
     assert!(!state.is_counted() && state.px > 9_000, "{state:?}");
-    assert!(scripts.leave(&caller));
-    scripts.only_inside(&[&other]);
+    // When it asks, it is one of several, has their fencing token, and lets the others in.
+    let answer = scripts.ask(&caller, "again");
+    let state = scripts.only_inside(&[&caller, &other]);
+    assert_eq!(answer, Answer::Inside { fence: state.phase() });
+    assert!(state.inside[&caller.token] > 9_000 && state.inside[&other.token] <= 1_001, "{state:?}");
+    assert!(scripts.leave(&caller) && scripts.leave(&other));
+    // One that has gone gives it back alone.
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (gone, _) = scripts.waiting(3, LONG, "one");
+    let _: u32 = scripts.run(&["ZREM", QUEUE, &gone.place()]);
+    let _: String = scripts.run(&["SET", LOCK, &format!("{}=1790000000!", gone.token), "PX", "1100"]);
+    assert!(!scripts.leave(&writer) && scripts.leave(&gone));
+    assert_eq!(scripts.server.keys(), [""; 0]);
 }
 
 #[test]

@@ -94,7 +94,12 @@ const MISTAKES: &[Mistake] = &[
     mistake("enter_free", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
     mistake("leave", "inside = inside - 1", "inside = inside", random),
     mistake("leave_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
-    mistake("release", "return let_others_in(place) and 0 or 2", "return 0", random),
+    mistake(
+        "release",
+        "return not let_others_in(place, score) and 2 or score and 1 or 0",
+        "return 0",
+        random,
+    ),
     mistake("grant", "if string.byte(kind) == 110 then return let_in() end", "", random),
     mistake("hand_over", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
     mistake("join", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),

@@ -325,7 +325,7 @@ pub(crate) struct Push {
 pub(crate) enum PushKind {
     /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
     /// The phase of a counted lock, as in [`Verdict::Granted`]; 0 when an older client has granted
-    /// it: then the waiter has it alone.
+    /// it: then the waiter has it alone, and asks, so that it is one of several.
     Granted { fence: u64, at: ServerTime, marked: bool },
     /// The waiter is one of the first two in the queue, or the first behind those of one process.
     /// `claim`: the time left, at `at`, to the holder.

@@ -1,7 +1,7 @@
 -- Takes a counted lock together with others, or joins its queue. Behind enter_free.lua, place.lua and counted.lua.
 -- ARGV[3] as in acquire.lua   ARGV[7] n and how many it allows, 0 for any number
--- Returns what acquire.lua returns. The fencing token is that of all that are inside; 0 for one that has the lock alone, as an older
--- version of a client has granted it. The holder is %holders|the least that one of them allows|their fencing token|how many they are.
+-- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
+-- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are.
 -- Idempotent by token, as acquire.lua.
 
 local number, lasts = number_of(kind), tonumber(ttl)
@@ -12,8 +12,10 @@ local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
 if holder == token then
   redis.call('ZREM', queue, me)
-  put(token .. granted, math.max(lasts, left), grace, first_two(), ARGV[4])
-  return 0
+  admit(mine, number, math.max(lasts, left))
+  enter()
+  if let_in(lasts) == false then return {3} end
+  return tonumber(phase)
 end
 if not holder and not look(value) then return {3} end
 local score = limit and redis.call('ZSCORE', holders, mine)

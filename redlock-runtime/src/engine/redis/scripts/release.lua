@@ -39,9 +39,16 @@ end
 if not is_held then
   if not look(type(value) == 'string' and value) then return 2 end
   if limit then
-    local place = redis.call('ZRANK', queue, me)
+    local place, score = redis.call('ZRANK', queue, me), nil
     redis.call('ZREM', queue, me, unpack(followers))
-    return let_others_in(place) and 0 or 2
+    -- A process that does not know any more what it was granted does not know how many it has allowed.
+    for _, member in ipairs(place and {} or redis.call('ZRANGE', holders, 0, MOST - 1)) do
+      if string.sub(member, 1, #token + 1) == token .. '|' then
+        score = redis.call('ZSCORE', holders, member)
+        inside = inside - redis.call('ZREM', holders, member)
+      end
+    end
+    return not let_others_in(place, score) and 2 or score and 1 or 0
   end
   leave()
   -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.

@@ -62,8 +62,10 @@ impl Lock {
         let claim = waiting.ask().ttl.min(CLAIM);
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        if safe.since(cx.now) < claim / 4 {
-            // The push is late: ask the server whether this waiter still holds the lock.
+        let is_alone = fence == 0 && waiting.ask().limit.is_counted();
+        if is_alone || safe.since(cx.now) < claim / 4 {
+            // The push is late: ask the server whether this waiter still holds the lock. Or a client
+            // that knows no counted locks has granted it: the server makes it one of several.
             waiting.set_granted();
             self.ask(cx, id);
             return;

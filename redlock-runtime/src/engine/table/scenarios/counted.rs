@@ -111,6 +111,20 @@ fn a_push_lets_each_reader_in_and_each_claims_its_own_ttl() {
     assert_eq!([renewed(1), renewed(2)], [1, 1], "{renewals:?}");
 }
 
+/// A client that knows no counted locks has granted it, without a fencing token.
+#[test]
+fn a_reader_that_was_granted_the_lock_alone_asks_before_it_is_inside() {
+    let mut scenario = scenario();
+    let mut outcome = asks(&mut scenario, 1, READER);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    let at = scenario.server_time();
+    scenario.tells(1, PushKind::Granted { fence: 0, at, marked: true });
+    assert!(held(&mut outcome).is_none());
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 7 }));
+    assert!(held(&mut outcome).is_some_and(|lease| lease.fence() == 7));
+}
+
 #[test]
 fn a_reader_that_loses_its_lock_leaves_the_others_theirs() {
     let mut scenario = scenario();
