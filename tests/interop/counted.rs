@@ -58,11 +58,11 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
     let start = Instant::now();
     runtime().block_on(async {
         let ends = start + Duration::from_secs(6);
-        let calls = (0..12_u64).map(|number| {
+        let calls = (0..12_u32).map(|number| {
             let (locks, ours, together, most) =
                 (&managers[number as usize % 2], &ours, &together[number as usize % 4 / 2], &most);
             async move {
-                let key = number % 4 / 2;
+                let key = u64::from(number % 4 / 2);
                 while Instant::now() < ends {
                     let request = locks.lock(format!("k{key}")).wait(LIMIT);
                     let request = if number < 6 { request.shared() } else { request.permits(3) };
@@ -70,12 +70,12 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
                     let entered = now();
                     let inside = together.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(inside, Ordering::SeqCst);
-                    tokio::time::sleep(Duration::from_millis(number % 5)).await;
+                    tokio::time::sleep(Duration::from_millis((number % 5).into())).await;
                     let (seen, fence) = (now(), guard.fencing_token());
                     together.fetch_sub(1, Ordering::SeqCst);
                     guard.release().await.unwrap();
                     ours.lock().unwrap().push(Hold { key, entered, seen, fence });
-                    tokio::time::sleep(Duration::from_millis(number)).await;
+                    tokio::time::sleep(Duration::from_millis(number.into())).await;
                 }
             }
         });
