@@ -6,7 +6,6 @@
 //! found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
-mod counted;
 mod hand_off;
 mod quorum;
 mod tickets;
