@@ -7,12 +7,13 @@
 //! rings for the first thing that its attempt waits for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::held::HeldTimer;
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
+use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request, ServerTime};
 use crate::engine::table::context::Context;
 use crate::ground::outcome::LostReason;
 use crate::ground::token::Token;
@@ -40,6 +41,9 @@ impl Lock {
                 // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.first_queued() } else { None };
+                if let (Some(asker), PushKind::Next { claim, at }) = (asker, push.kind) {
+                    self.told_behind(cx, asker, id, claim, at);
+                }
                 self.pushed(cx, asker.unwrap_or(id), push.kind);
                 self.set_followers(cx, id, push);
             }
@@ -54,6 +58,18 @@ impl Lock {
             }
             // A token with another lock is a forged push.
             Some(Attempt::Held(_)) | None => {}
+        }
+    }
+
+    /// The first waiter of this process is told in the place of this one, which keeps that in mind:
+    /// one of several that enters takes its pause with it.
+    fn told_behind(&mut self, cx: &Context, first: Id, id: Id, claim: Duration, at: ServerTime) {
+        let is_counted = self.waiting(first).is_some_and(|first| first.ask().limit.is_counted());
+        if is_counted
+            && first != id
+            && let Some(waiting) = self.waiting_mut(id)
+        {
+            waiting.set_over(cx.now, claim, at);
         }
     }
 

@@ -496,6 +496,13 @@ impl Waiting {
         self.awaits = Awaits::Retry { until };
     }
 
+    /// As [`set_next`](Self::set_next), for when it is the first waiter of this process: that may be
+    /// at once, and what is over already counts as old then.
+    pub(super) fn set_over(&mut self, now: Moment, claim: Duration, at: ServerTime) {
+        let over = self.told_since(now, at).after(claim + MILLISECOND);
+        self.over_at = Some(over.max(now.after(MILLISECOND)));
+    }
+
     /// A waiter of this process in front of it has the lock for a claim: this process renews or
     /// releases it.
     pub(super) fn wait_for_own_claim(&mut self, ends: Moment) {
