@@ -65,7 +65,7 @@ const MISTAKES: &[Mistake] = &[
         "redis.call('PTTL', lock) + 3000",
         random,
     ),
-    mistake("counted", "if px then redis.call('PEXPIRE', holders, px) end", "", random),
+    mistake("counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
     mistake("counted", "if is_first then redis.call('DEL', holders, claim) end", "", random),
     mistake("counted", "if who == nil then redis.call('DEL', lock, holders, claim) end", "", random),
     mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= ARGV[2] + 101", "true", random),

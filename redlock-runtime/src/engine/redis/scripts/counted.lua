@@ -94,11 +94,13 @@ local function admit(member, number, lasts)
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
 
--- Makes the key last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
+-- Makes the key last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom. Before it, the
+-- holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 local function keep(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
+  if has > 0 then redis.call('PEXPIRE', holders, px) end
   if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
   return px
 end
@@ -113,7 +115,12 @@ local function enter()
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   redis.call('ZADD', holders, unpack(entering))
-  if px then redis.call('PEXPIRE', holders, px) end
+  -- A set that may not get its expiry would stay for ever.
+  if is_first and type(redis.pcall('PEXPIRE', holders, px)) == 'table' then
+    redis.call('DEL', lock, holders)
+    -- Runs into the same error again.
+    redis.call('PEXPIRE', lock, px)
+  end
   written, entering, entering_least = value, {}, 0
 end
 

@@ -22,9 +22,8 @@ local score = limit and redis.call('ZSCORE', holders, mine)
 if score then
   redis.call('ZREM', queue, me)
   local ends = math.max(now_ms() + lasts + 1, math.floor(score))
-  local px = keep(ends - now_ms(), false, redis.call('PTTL', lock))
+  keep(ends - now_ms(), false, redis.call('PTTL', lock))
   redis.call('ZADD', holders, string.format('%.0f', ends), mine)
-  if px then redis.call('PEXPIRE', holders, px) end
   return tonumber(phase)
 end
 

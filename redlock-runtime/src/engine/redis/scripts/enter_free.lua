@@ -17,7 +17,11 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and redis.call('EXISTS', KEYS[2]) == 0 
     redis.call('SET', KEYS[1], prefix .. fence, 'PX', px)
     redis.call('DEL', KEYS[5])
     redis.call('ZADD', KEYS[5], ends, member)
-    redis.call('PEXPIRE', KEYS[5], px)
+    -- As in counted.lua.
+    if type(redis.pcall('PEXPIRE', KEYS[5], px)) == 'table' then
+      redis.call('DEL', KEYS[1], KEYS[5])
+      redis.call('PEXPIRE', KEYS[1], px)
+    end
     return tonumber(fence)
   end
   if string.sub(value, 1, #prefix) == prefix then
