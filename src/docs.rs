@@ -27,6 +27,7 @@ pages! {
     comparison: "comparison.md",
     design: "design.md",
     errors: "errors.md",
+    how_many: "how-many.md",
     leader: "leader.md",
     limits: "limits.md",
     manager: "manager.md",

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::args::WatchArgs;
 use crate::exit::{Failure, OK};
-use crate::lock_text::{Span, caller, holder, printable, rfc3339};
+use crate::lock_text::{Span, caller, holder, printable, rfc3339, together};
 use crate::screen::{Screen, Wish};
 use crate::table::{folded, start, styled};
 
@@ -32,7 +32,7 @@ struct Hold {
 
 impl Hold {
     fn name(&self) -> String {
-        caller(self.lock.holder().name(), None)
+        together(&self.lock).unwrap_or_else(|| caller(self.lock.holder().name(), None))
     }
 
     fn lasted(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use redlocked::{LockInfo, Waiter};
+use redlocked::{Holder, LockInfo, Waiter};
 use serde_json::{Value, json};
 
 /// The holder or a waiter: `web-3:4711 in shop::purchase`.
@@ -13,7 +13,23 @@ pub(crate) fn caller(name: Option<&str>, function: Option<&str>) -> String {
 }
 
 pub(crate) fn holder(lock: &LockInfo) -> String {
-    caller(lock.holder().name(), lock.holder().function())
+    together(lock).unwrap_or_else(|| caller(lock.holder().name(), lock.holder().function()))
+}
+
+/// How many hold it, where several may: `3 readers`, `2 of 5 permits`.
+pub(crate) fn together(lock: &LockInfo) -> Option<String> {
+    let inside = lock.holder().inside()?;
+    Some(match lock.limit() {
+        Some(limit) => format!("{inside} of {limit} permits"),
+        None if inside == 1 => "1 reader".to_owned(),
+        None => format!("{inside} readers"),
+    })
+}
+
+/// One of those that hold it together.
+pub(crate) fn one_of_them(holder: &Holder) -> String {
+    let left = holder.expires_in().map_or_else(|| "no end".to_owned(), |left| Span(left).to_string());
+    format!("{}, lease left {left}", caller(holder.name(), holder.function()))
 }
 
 pub(crate) fn waiter(waiter: &Waiter) -> String {
@@ -39,9 +55,17 @@ pub(crate) fn json(lock: &LockInfo) -> Value {
     let mut held_by = caller(holder.name(), holder.function(), holder.asked());
     held_by["granted"] = holder.granted().map(rfc3339).into();
     held_by["granted_epoch"] = holder.granted().map(epoch).into();
+    let holders = lock.holders().iter().map(|holder| {
+        let mut one = caller(holder.name(), holder.function(), holder.asked());
+        one["lease_left_ms"] = holder.expires_in().map(in_ms).into();
+        one
+    });
     json!({
         "key": lock.key(),
         "holder": held_by,
+        "inside": lock.inside(),
+        "limit": lock.limit(),
+        "holders": holders.collect::<Value>(),
         "lease_left_ms": holder.expires_in().map(in_ms),
         "waiters": lock.waiters(),
         "queue": queue.collect::<Value>(),

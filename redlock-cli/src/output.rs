@@ -8,7 +8,7 @@ use serde_json::Value;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::args::{Format, OutputArgs, Sort};
-use crate::lock_text::{Ago, caller, epoch, in_ms, json, lease_left, printable, rfc3339, waiter};
+use crate::lock_text::{Ago, caller, epoch, in_ms, json, lease_left, printable, rfc3339, together, waiter};
 use crate::table::{Cell, Column, Cut, Table};
 
 const fn column(title: &'static str, cut: Cut, rank: u8) -> Column {
@@ -59,7 +59,7 @@ impl Row<'_> {
         vec![
             key,
             // In few columns: a client of another kind.
-            Cell::plain(holder.name().unwrap_or("(foreign)")),
+            Cell::plain(together(lock).as_deref().or(holder.name()).unwrap_or("(foreign)")),
             Cell::plain(holder.function().unwrap_or("-")),
             Cell::plain(holder.granted().map_or_else(|| "-".to_owned(), |granted| Ago(granted).to_string())),
             Cell::plain(lease_left(lock)),
@@ -85,10 +85,11 @@ impl Row<'_> {
 
     fn tsv(&self) -> String {
         let holder = self.lock.map(LockInfo::holder);
+        let name = holder.and_then(|holder| holder.name());
         let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
         [
             printable(self.key),
-            holder.and_then(|holder| holder.name()).unwrap_or_default().to_owned(),
+            self.lock.and_then(together).as_deref().or(name).unwrap_or_default().to_owned(),
             holder.and_then(|holder| holder.function()).unwrap_or_default().to_owned(),
             number(holder.and_then(Holder::asked).map(epoch)),
             number(holder.and_then(Holder::granted).map(epoch)),

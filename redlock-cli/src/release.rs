@@ -31,7 +31,8 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         }
     }
     let former = locks.force_release(&args.key).await?.ok_or_else(free)?;
-    released(&key, &caller(former.name(), former.function()))
+    let holders = former.inside().map(|inside| format!("{inside} callers at once"));
+    released(&key, &holders.unwrap_or_else(|| caller(former.name(), former.function())))
 }
 
 fn released(key: &str, holder: &str) -> Result<u8, Failure> {

@@ -9,7 +9,7 @@ use terminal_size::{Width, terminal_size_of};
 use crate::alive::watch;
 use crate::args::{Format, ShowArgs};
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{self, Ago, holder, lease_left, printable, rfc3339, waiter};
+use crate::lock_text::{self, Ago, holder, lease_left, one_of_them, printable, rfc3339, together, waiter};
 use crate::output::Printer;
 use crate::table::folded;
 
@@ -48,6 +48,10 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
 
 fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![("key:".to_owned(), printable(lock.key())), ("holder:".to_owned(), holder(lock))];
+    if together(lock).is_some() {
+        let holders = (1..).zip(lock.holders());
+        lines.extend(holders.map(|(place, holder)| (format!("{place:LABEL$}"), one_of_them(holder))));
+    }
     let (granted, asked) = (lock.holder().granted(), lock.holder().asked());
     // One that had to wait has asked earlier.
     for (what, time) in [("granted:", granted), ("asked:", asked.filter(|_| asked != granted))] {

@@ -16,6 +16,7 @@ use crate::ground::error::LockError;
 use crate::ground::fence::Fence;
 use crate::ground::lease::Lease;
 use crate::ground::lease::{LeaseEnd, first_end};
+use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
@@ -115,7 +116,8 @@ impl LockGuard {
         }
         let events = self.engine.events();
         owned.clone().for_each(|grant| events.acquired(grant.lease().key(), grant.lease().fence()));
-        let hold = wait.acquires(self.fencing_token(), events);
+        let limit = self.grants.as_slice().first().map_or(Limit::ONE, |grant| grant.lease().limit());
+        let hold = wait.acquires(self.fencing_token(), limit, events);
         owned.for_each(|grant| grant.lease().observed(&hold));
         self.hold = hold;
         self

@@ -11,6 +11,7 @@ use crate::engine::handle::ENGINE_GONE;
 use crate::engine::protocol::Inspection;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::key;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::token::Token;
 use crate::manager::LockManager;
@@ -42,13 +43,20 @@ pub struct LockInfo {
     value: Token,
     waiters: u32,
     queue: Vec<Waiter>,
+    limit: Limit,
+    /// Those that hold it together.
+    holders: Vec<Holder>,
 }
 
 impl LockInfo {
-    fn new(key: &str, found: Inspection) -> Self {
-        let Inspection { holder, value, waiters, queue, .. } = found;
+    pub(crate) fn new(key: &str, found: Inspection) -> Self {
+        let Inspection { holder, value, waiters, queue, counted, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
-        Self { key: key.to_owned(), holder, value, waiters, queue }
+        let (limit, holders) = counted.map_or((Limit::ONE, Vec::new()), |counted| {
+            let holder = |(owner, left)| Holder { owner, expires_in: Some(left), ..Holder::default() };
+            (counted.limit, counted.holders.into_iter().map(holder).collect())
+        });
+        Self { key: key.to_owned(), holder, value, waiters, queue, limit, holders }
     }
 
     /// The key, without the prefix.
@@ -75,8 +83,46 @@ impl LockInfo {
         &self.holder
     }
 
+    /// All that hold the lock together, [`shared`](crate::LockRequest::shared) or with
+    /// [`permits`](crate::LockRequest::permits): the first 100 by the end of their leases, of
+    /// [`inside`](Self::inside). One holder where it has the lock alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-holders-example")?;
+    /// let reads = || locks.lock("catalogue").shared().label("read").acquire_blocking();
+    /// let _readers = [reads()?, reads()?];
+    /// if let Some(info) = locks.inspect_blocking("catalogue")? {
+    ///     let functions: Vec<_> = info.holders().iter().map(|holder| holder.function()).collect();
+    ///     assert_eq!(functions, [Some("read"), Some("read")]);
+    ///     assert_eq!((info.inside(), info.limit()), (2, None));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn holders(&self) -> &[Holder] {
+        if self.holders.is_empty() { std::slice::from_ref(&self.holder) } else { &self.holders }
+    }
+
+    /// How many callers hold the lock: 1 where one has it alone.
+    #[must_use]
+    pub fn inside(&self) -> u32 {
+        self.holder.inside().unwrap_or(1)
+    }
+
+    /// How many callers may hold the lock together, by the least of those that do: 1 where one has
+    /// it alone, `None` for readers.
+    #[must_use]
+    pub fn limit(&self) -> Option<u32> {
+        Some(self.limit.number()).filter(|limit| *limit > 0)
+    }
+
     /// True when both show the same call that holds the lock, not only the same process and
-    /// function. Clients of another kind are told apart by what they wrote into the key.
+    /// function. Clients of another kind are told apart by what they wrote into the key. Of a lock
+    /// that several hold together, true while it was not free in between.
     ///
     /// # Examples
     ///

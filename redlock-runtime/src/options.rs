@@ -7,10 +7,11 @@ use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::key;
 use crate::ground::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
+use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::telemetry;
 use crate::manager::LockManager;
-use crate::reentrancy::{self, Hold};
+use crate::reentrancy::{self, BE_REENTRANT, Hold};
 use crate::ticket::Ticket;
 
 /// How long a caller waits for a lock.
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrant: bool,
+    /// How many may be inside at once.
+    pub(crate) sharing: Sharing,
     /// Redeemed in place of a try. In a box, because each future under a lock has room for it.
     pub(crate) ticket: Option<Box<Ticket>>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
@@ -53,10 +56,60 @@ impl Default for Options {
             min_hold: None,
             on_lost: OnLost::default(),
             reentrant: false,
+            sharing: Sharing::Exclusive,
             ticket: None,
             fenced: true,
             origin: Origin::default(),
             call: telemetry::Call::default(),
+        }
+    }
+}
+
+/// Who may hold a lock together, as a request says it. Small, because each future under a lock has
+/// room for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    Exclusive,
+    Shared,
+    /// Zero for a number out of range.
+    Permits(u16),
+    /// Both, which is none of them.
+    SharedWithPermits,
+}
+
+/// The most permits of one request.
+const MOST_PERMITS: u16 = 10_000;
+
+impl Sharing {
+    pub(crate) fn permits(permits: u32) -> Self {
+        let permits = u16::try_from(permits).ok().filter(|permits| *permits <= MOST_PERMITS);
+        Self::Permits(permits.unwrap_or(0))
+    }
+
+    fn mistake(self) -> Option<&'static str> {
+        match self {
+            Self::Exclusive | Self::Shared | Self::Permits(1..) => None,
+            Self::Permits(0) => Some(
+                "the number of `permits` is out of range; it must be at least 1 and at most 10,000, or `shared` for any \
+                 number",
+            ),
+            Self::SharedWithPermits => Some(
+                "`shared` lets in any number of callers, and `permits` a limited one: leave out one of them",
+            ),
+        }
+    }
+
+    /// The limit, if it is one.
+    pub(crate) fn checked(self, key: &Arc<str>) -> Result<Limit, LockError> {
+        self.mistake().map_or(Ok(self.limit()), |mistake| Err(LockError::invalid(key, mistake)))
+    }
+
+    /// One permit is an exclusive lock.
+    pub(crate) fn limit(self) -> Limit {
+        match self {
+            Self::Exclusive | Self::SharedWithPermits | Self::Permits(0) => Limit::ONE,
+            Self::Shared => Limit::NONE,
+            Self::Permits(permits) => Limit::of(permits.into()),
         }
     }
 }
@@ -78,6 +131,7 @@ impl Options {
         let key: Arc<str> = key.into();
         check_ttl(&key, self.ttl(manager))?;
         self.check_hold(manager, &key)?;
+        self.check_sharing(manager, &key)?;
         self.ticket.iter().try_for_each(|ticket| ticket.check(manager.prefix()))?;
         Ok(key)
     }
@@ -118,16 +172,39 @@ impl Options {
         Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
     }
 
+    fn check_sharing(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
+        let refused = if !self.sharing.checked(key)?.is_counted() {
+            None
+        } else if self.ticket.is_some() {
+            Some(NO_TICKET)
+        } else {
+            manager.engine().only_exclusive()
+        };
+        refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
+    }
+
+    /// For a request for several keys: each caller has all of them alone.
+    pub(crate) fn check_of_several(&self) -> Result<(), LockError> {
+        if self.sharing.limit().is_counted() {
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
+        }
+        Ok(())
+    }
+
     /// The lock that the caller already holds, for a `reentrant` request to join.
     pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
         if self.ticket.is_some() {
             return Ok(None);
         }
         let outer = reentrancy::held_here(manager.engine(), key);
-        if outer.is_some() && !self.reentrant {
-            return Err(LockError::Deadlock { key: Arc::clone(key) });
+        let Some(hold) = &outer else { return Ok(None) };
+        let advice = reentrancy::advice(hold.lease.limit(), self.sharing.limit());
+        match advice {
+            None if self.reentrant => Ok(outer),
+            advice => {
+                Err(LockError::Deadlock { key: Arc::clone(key), advice: advice.unwrap_or(BE_REENTRANT) })
+            }
         }
-        Ok(outer)
     }
 
     pub(crate) fn deadline(&self, manager: &LockManager) -> WaitDeadline {
@@ -146,6 +223,13 @@ impl Options {
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }
 }
+
+/// A ticket stands for the whole lock.
+const NO_TICKET: &str =
+    "a ticket gives its lock to one caller alone: redeem it without `shared` and `permits`";
+
+const NOT_SEVERAL: &str = "a lock on several keys is held by one caller alone: leave out `shared` or `permits`, or take each \
+                           key by a request of its own";
 
 pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
     if ttl_is_in_range(ttl) {

@@ -14,7 +14,36 @@ use tokio::task;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
 use crate::ground::lease::{Lease, LeaseEnd, first_end};
+use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
+
+/// The advice to a nested call that may join the outer lock.
+pub(crate) const BE_REENTRANT: &str = "make the inner call `reentrant`, or use another key";
+
+/// What to do instead, where a nested call cannot join the outer lock, `reentrant` or not. The
+/// server knows no owner of both: an upgrade would wait for its own reader, and a reader behind a
+/// queued writer for that one, which waits for the outer reader.
+pub(crate) fn advice(outer: Limit, inner: Limit) -> Option<&'static str> {
+    match (outer.number(), inner.number()) {
+        (0, 0) | (1, 1) => None,
+        (0, 1) => Some(
+            "the outer call holds it `shared`, and no call turns that into an exclusive lock: take it without `shared` \
+             in the outer call, or end the outer call first",
+        ),
+        (1, _) => Some(
+            "the outer call holds it alone, and nobody is let in beside it: leave out `shared` or `permits` in the inner \
+             call and make that `reentrant`, or end the outer call first",
+        ),
+        (0, _) => Some(
+            "the outer call holds it `shared`, and the inner one asks for a permit: ask for the same in both, or use \
+             another key",
+        ),
+        _ => Some(
+            "the outer call has one of its permits, and the others may be taken by callers that wait like this one: do \
+             the work of both under one permit, or use another key",
+        ),
+    }
+}
 
 /// A held lock, for a nested call to join.
 #[derive(Clone)]

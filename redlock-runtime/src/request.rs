@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::owner::{Given, Origin, Site};
 use crate::manager::LockManager;
-use crate::options::{OnLost, Options, Wait};
+use crate::options::{OnLost, Options, Sharing, Wait};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller
 /// waits for it.
@@ -106,6 +106,8 @@ impl SiteRequest {
             Given::Finish => request.on_lost(OnLost::Finish),
             Given::Error => request.on_lost(OnLost::Error),
             Given::Reentrant(reentrant) => request.reentrant(reentrant),
+            Given::Shared => request.shared(),
+            Given::Permits(permits) => request.permits(permits),
         })
     }
 }
@@ -301,6 +303,79 @@ impl LockRequest {
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options.min_hold = Some(min_hold);
+        self
+    }
+
+    /// Lets any number of callers hold the lock at once, as long as all of them ask for it like this: readers,
+    /// beside which a request without `shared` is the one writer. By default a lock is exclusive.
+    ///
+    /// All callers wait in one queue, first come, first served: readers that come behind a waiting
+    /// writer wait until it has had its turn, and when it ends, all readers up to the next writer
+    /// enter together. Each holder has its own guard, ttl and renewal, and loses its own lock alone.
+    /// Readers that are inside together have the same [fencing
+    /// token](crate::LockGuard::fencing_token); that of a writer is larger than those before it.
+    ///
+    /// Beside callers with [`permits`](Self::permits) on one key, the smallest number among those
+    /// inside and the newcomer counts. Where the server hands over no locks (see
+    /// [`Capabilities::hands_over`](crate::Capabilities::hands_over)), readers that overlap may
+    /// keep a writer out.
+    ///
+    /// A request with `permits`, too, for several keys, over a quorum of servers, on a manager with
+    /// a [`cohort`](crate::LockManagerBuilder::cohort), or that redeems a ticket, fails with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and sends nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://shared-example")?;
+    /// let first = locks.lock("catalogue").shared().acquire_blocking()?;
+    /// let second = locks.lock("catalogue").shared().acquire_blocking()?;
+    /// let writer = locks.lock("catalogue").acquire_blocking();
+    /// assert!(writer.is_err_and(|error| error.is_busy()));
+    /// # drop((first, second));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.options.sharing = match self.options.sharing {
+            Sharing::Exclusive | Sharing::Shared => Sharing::Shared,
+            Sharing::Permits(_) | Sharing::SharedWithPermits => Sharing::SharedWithPermits,
+        };
+        self
+    }
+
+    /// Lets at most so many callers hold the lock at once: 1 to 10,000. One is an exclusive lock.
+    ///
+    /// The number is that of this request: all callers of a key should give the same one. Where
+    /// they differ, the smallest number among those inside and the newcomer counts, so a deployment
+    /// that changes it ends with the new one. Everything else is as with [`shared`](Self::shared):
+    /// one queue for all kinds, and a holder that is killed costs its own ttl. A fencing token does
+    /// not tell the holders of two permits apart.
+    ///
+    /// With [`min_hold`](Self::min_hold) it limits a rate: five permits for a minute each are at
+    /// most five starts a minute, over all processes.
+    ///
+    /// It is refused where `shared` is refused, and for a number out of its range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://permits-example")?;
+    /// let request = || locks.lock("smtp:example.org").permits(2);
+    /// let both = [request().acquire_blocking()?, request().acquire_blocking()?];
+    /// assert!(request().acquire_blocking().is_err_and(|error| error.is_busy()));
+    /// drop(both);
+    /// let _third = request().acquire_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.options.sharing = match self.options.sharing {
+            Sharing::Exclusive | Sharing::Permits(_) => Sharing::permits(permits),
+            Sharing::Shared | Sharing::SharedWithPermits => Sharing::SharedWithPermits,
+        };
         self
     }
 

@@ -11,7 +11,9 @@ use crate::engine::tested::Tested;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::key;
 use crate::ground::token::Token;
+use crate::inspect::LockInfo;
 use crate::manager::LockManager;
+use crate::options::Sharing;
 
 thread_local! {
     static HERE: RefCell<Option<LockManager>> = const { RefCell::new(None) };
@@ -224,6 +226,29 @@ impl Testing {
         Some(self.tested()?.node().inspect(&self.locks.name(key))?.holder)
     }
 
+    /// All that hold the lock together, [`shared`](crate::LockRequest::shared) or with
+    /// [`permits`](crate::LockRequest::permits), as [`LockInfo::holders`](crate::LockInfo::holders); the
+    /// one that has it alone; nobody when it is free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://testing-holders-example")?;
+    /// let reads = || locks.lock("catalogue").shared().label("read").acquire_blocking();
+    /// let _readers = [reads()?, reads()?];
+    /// let node = locks.testing()?;
+    /// assert!(node.holders("catalogue").iter().all(|holder| holder.function() == Some("read")));
+    /// assert_eq!((node.holders("catalogue").len(), node.holders("stock").len()), (2, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn holders(&self, key: &str) -> Vec<Holder> {
+        let found = self.tested().and_then(|tested| tested.node().inspect(&self.locks.name(key)));
+        found.map(|found| LockInfo::new(key, found).holders().to_vec()).unwrap_or_default()
+    }
+
     /// The calls for this key so far, of this manager and its clones.
     ///
     /// # Examples
@@ -287,7 +312,56 @@ impl Testing {
     /// # }
     /// ```
     pub fn hold(&self, key: &str, function: &str) -> Result<HeldElsewhere, LockError> {
-        let (name, token) = self.hold_elsewhere(key, function, None)?;
+        self.hold_as(Sharing::Exclusive, key, function)
+    }
+
+    /// [`hold`](Self::hold), [`shared`](crate::LockRequest::shared): readers enter beside it, and a
+    /// writer does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`hold`](Self::hold).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://hold-shared-example")?;
+    /// let node = locks.testing()?;
+    /// let _readers = [node.hold_shared("catalogue", "shop::read")?, node.hold_shared("catalogue", "shop::list")?];
+    /// locks.lock("catalogue").shared().run_blocking(|_| ())?;
+    /// assert!(locks.lock("catalogue").acquire_blocking().is_err_and(|error| error.is_busy()));
+    /// assert_eq!(node.holders("catalogue").len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_shared(&self, key: &str, function: &str) -> Result<HeldElsewhere, LockError> {
+        self.hold_as(Sharing::Shared, key, function)
+    }
+
+    /// [`hold`](Self::hold), with one of so many [`permits`](crate::LockRequest::permits).
+    ///
+    /// # Errors
+    ///
+    /// As [`hold`](Self::hold); [`LockError::InvalidRequest`] for a number that is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://hold-permit-example")?;
+    /// let node = locks.testing()?;
+    /// let _both = [node.hold_permit("smtp", 2, "mail::send")?, node.hold_permit("smtp", 2, "mail::send")?];
+    /// assert!(locks.lock("smtp").permits(2).acquire_blocking().is_err_and(|error| error.is_busy()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_permit(&self, key: &str, permits: u32, function: &str) -> Result<HeldElsewhere, LockError> {
+        self.hold_as(Sharing::permits(permits), key, function)
+    }
+
+    fn hold_as(&self, sharing: Sharing, key: &str, function: &str) -> Result<HeldElsewhere, LockError> {
+        let (name, token) = self.hold_elsewhere(key, function, sharing, None)?;
         Ok(HeldElsewhere { testing: self.clone(), name, token })
     }
 
@@ -312,21 +386,24 @@ impl Testing {
     /// # }
     /// ```
     pub fn hold_for(&self, key: &str, function: &str, lasts: Duration) -> Result<(), LockError> {
-        self.hold_elsewhere(key, function, Some(lasts)).map(drop)
+        self.hold_elsewhere(key, function, Sharing::Exclusive, Some(lasts)).map(drop)
     }
 
     fn hold_elsewhere(
         &self,
         key: &str,
         function: &str,
+        sharing: Sharing,
         lasts: Option<Duration>,
     ) -> Result<(Arc<str>, Token), LockError> {
         key::validate(self.locks.prefix(), key)?;
         let name = self.locks.name(key);
+        let key: Arc<str> = key.into();
+        let limit = sharing.checked(&key)?;
         let Some(tested) = self.tested() else {
-            return Err(LockError::Misconfigured { key: Some(key.into()), reason: NOT_IN_MEMORY.into() });
+            return Err(LockError::misconfigured(&key, NOT_IN_MEMORY));
         };
-        let token = tested.node().hold_elsewhere(&key.into(), &name, function, lasts)?;
+        let token = tested.node().hold_elsewhere(&key, &name, function, limit, lasts)?;
         Ok((name, token))
     }
 

@@ -14,6 +14,7 @@ mod clients;
 mod cluster;
 mod mark;
 mod quorum;
+mod shares;
 mod tickets;
 
 use std::env;

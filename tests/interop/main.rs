@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod by_hand;
+mod counted;
 mod order;
 mod peer;
 mod second;

@@ -204,6 +204,30 @@ fn the_smallest_rules_are_enough_for_everything() {
 }
 
 #[test]
+fn counted_locks_need_no_rule_of_their_own_and_are_refused_without_sorted_sets() {
+    let (server, url) = user(None, "~lock:*", "&lock:*");
+    let connect = |url: &str| LockManager::connect_blocking(url).unwrap();
+    let (locks, others) = (connect(&url), connect(&url));
+    let guards = [&locks, &others].map(|locks| locks.lock("k").permits(2).acquire_blocking().unwrap());
+    let request = others.lock("k").permits(2).wait(LIMIT);
+    let waiter = thread::spawn(move || request.acquire_blocking());
+    eventually("the waiter is queued", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    for guard in guards {
+        guard.extend_blocking(1000 * SECOND).unwrap();
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    drop(waiter.join().unwrap().unwrap());
+    let denied: Vec<redis::Value> = server.run("ACL LOG");
+    assert!(denied.is_empty(), "{denied:?}");
+
+    let (_server, url) = user(Some("+zadd"), "~lock:*", "&lock:*");
+    let locks = connect(&url);
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    let refused = locks.lock("k").shared().acquire_blocking().unwrap_err();
+    assert!(matches!(refused, LockError::Misconfigured { .. }), "{refused:?}");
+}
+
+#[test]
 fn without_the_rules_of_a_version_nothing_stops() {
     let server = RedisServer::start();
     let rules: Vec<_> = RULES.iter().map(|(rule, _)| *rule).collect();

@@ -9,6 +9,7 @@
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
 //! | `limit` | what does a caller hear at the limit of its wait |
 //! | `granted` | since when does a holder have its lock, however it got it |
+//! | `counted` | are readers, writers and permits inside together as each of them allows, and in turn |
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `followers` | do callers of one process that wait one behind the other pass their lock on, and pass nobody |
@@ -22,6 +23,7 @@
 //! | `tickets` | does a lock travel to another process once, whoever is killed, stopped or cut off on the way |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
 //! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
@@ -46,6 +48,7 @@ mod acl;
 mod behaviour;
 mod cohort;
 mod connecting;
+mod counted;
 mod credentials;
 mod direct;
 mod ending;
@@ -69,6 +72,7 @@ mod peer_bugs;
 #[cfg(unix)]
 mod processes;
 mod renewals;
+mod sharing;
 mod starved;
 mod strangers;
 #[cfg(unix)]

@@ -342,6 +342,8 @@ const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/hand_over.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/caller.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/grant.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/counted.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/leave_free.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );
 

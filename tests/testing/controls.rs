@@ -58,6 +58,40 @@ async fn a_busy_lock_says_which_function_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_that_several_hold_elsewhere_lets_in_as_many_as_fit() {
+    let locks = manager().await;
+    let node = locks.testing().unwrap();
+    let readers = ["shop::read", "shop::list"].map(|function| node.hold_shared("k", function).unwrap());
+    assert!(node.hold("k", "shop::write").unwrap_err().is_busy());
+    locks.lock("k").shared().acquire().await.unwrap().release().await.unwrap();
+    let mut functions: Vec<_> =
+        node.holders("k").iter().map(|holder| holder.function().unwrap().to_owned()).collect();
+    functions.sort_unstable();
+    assert_eq!(functions, ["shop::list", "shop::read"]);
+
+    // They renew it for as long as it is held.
+    sleep(3600 * SECOND).await;
+    assert_eq!(node.holders("k").len(), 2);
+    let (writer, ()) = tokio::join!(locks.lock("k").wait(5 * SECOND).acquire(), async {
+        for reader in readers {
+            sleep(SECOND).await;
+            drop(reader);
+        }
+    });
+    writer.unwrap().release().await.unwrap();
+
+    let permit = node.hold_permit("k", 2, "mail::send").unwrap();
+    let other = locks.lock("k").permits(2).acquire().await.unwrap();
+    assert!(locks.lock("k").permits(2).acquire().await.unwrap_err().is_busy());
+    drop(permit);
+    locks.lock("k").permits(2).acquire().await.unwrap().release().await.unwrap();
+    assert!(matches!(node.hold_permit("k", 0, "mail::send"), Err(LockError::InvalidRequest { .. })));
+    node.take_away("k");
+    assert_eq!(other.lost().await, LostReason::KeyChanged);
+    assert!(node.holders("k").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_gets_a_lock_that_is_held_elsewhere_when_that_ends() {
     let locks = manager().await;
     let node = locks.testing().unwrap();

@@ -103,6 +103,32 @@ async fn a_lock_that_is_taken_away() {
 }
 
 #[tokio::test]
+async fn readers_whose_lock_is_taken_away_or_gone() {
+    for node in Node::both().await {
+        for is_gone in [false, true] {
+            let locks = node.locks();
+            let reader = || locks.lock("k").shared().acquire();
+            let readers = [reader().await.unwrap(), reader().await.unwrap()];
+            let writer = tokio::spawn(locks.lock("k").wait(LIMIT).acquire());
+            while locks.inspect("k").await.unwrap().is_none_or(|info| info.waiters() == 0) {
+                tokio::task::yield_now().await;
+            }
+            if is_gone {
+                node.lose_data();
+            } else {
+                node.take_away("k").await;
+            }
+            for reader in &readers {
+                assert_eq!(within(reader.lost()).await, LostReason::KeyChanged, "{is_gone}");
+            }
+            let writer = within(writer).await.unwrap().unwrap();
+            assert!(writer.fencing_token() > readers[0].fencing_token());
+            assert_eq!(writer.release().await.unwrap(), redlocked::ReleaseOutcome::Released);
+        }
+    }
+}
+
+#[tokio::test]
 async fn lost_data() {
     for node in Node::both().await {
         let task = holding(node.locks()).await;

@@ -204,7 +204,7 @@ impl Load {
                     }
                 }
             }
-            let stop = Stop(load);
+            let stop = Stop(&load.stop);
             meanwhile(load);
             drop(stop);
         });
@@ -235,11 +235,11 @@ impl Load {
 }
 
 /// Stops the load, also when the test fails: its threads would run for ever.
-struct Stop<'a>(&'a Load);
+struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
-        self.0.stop.store(true, Ordering::SeqCst);
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -272,6 +272,65 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
         }
     });
     assert!(long.is_held(), "the lock is renewed all the time: {:?}", long.lost_reason());
+    assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
+    eventually("no key is left", || cluster.keys().is_empty());
+}
+
+/// Readers, writers and holders of permits of one key, and of another one with a hash tag, while the slots of both move.
+#[test]
+fn counted_locks_keep_their_rule_while_slots_move() {
+    let cluster = RedisCluster::start();
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
+    let keys = ["moves", "{moves}a"];
+    let long = managers[0].lock("{moves}a").permits(3).ttl(SECOND).acquire_blocking().unwrap();
+    // Readers and writers that are inside, and rounds. Beside the permits, two more may be inside.
+    let inside = keys.map(|_| [0, 1, 2].map(|_| AtomicU32::new(0)));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (locks, number) in managers.iter().flat_map(|locks| (0..6).map(move |number| (locks, number))) {
+            let (key, inside, stop) = (keys[number % 2], &inside[number % 2], &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let request = locks.lock(key).wait(LIMIT);
+                    let is_writer = key == "moves" && number < 2;
+                    let request = if is_writer { request } else { request.shared() };
+                    let guard = request.acquire_blocking().unwrap();
+                    let [readers, writers, rounds] = inside;
+                    let count = if is_writer { writers } else { readers };
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let now = [readers, writers].map(|count| count.load(Ordering::SeqCst));
+                    assert!(now[1] == 0 || now == [0, 1], "{key}: {now:?}");
+                    assert!(key == "moves" || now[0] <= 2, "{key}: {now:?}");
+                    thread::sleep(Duration::from_micros(200));
+                    count.fetch_sub(1, Ordering::SeqCst);
+                    drop(guard);
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let stopping = Stop(&stop);
+        let goes_on = || {
+            let before = inside.each_ref().map(|[_, _, rounds]| rounds.load(Ordering::SeqCst));
+            eventually("locks are taken", || {
+                inside
+                    .iter()
+                    .zip(before)
+                    .all(|([_, _, rounds], before)| rounds.load(Ordering::SeqCst) > before + 20)
+            });
+        };
+        goes_on();
+        for round in 0..6 {
+            let slot = cluster.slot_of(&format!("lock:{}", keys[round % 2]));
+            let to = cluster.primaries()[round / 2];
+            if !owns(to, slot) {
+                cluster.migrate(slot, to, || thread::sleep(Duration::from_millis(50)));
+            }
+            goes_on();
+        }
+        drop(stopping);
+    });
+    assert!(long.is_held(), "it is renewed all the time: {:?}", long.lost_reason());
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
     eventually("no key is left", || cluster.keys().is_empty());
 }

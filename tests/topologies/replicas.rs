@@ -76,6 +76,38 @@ fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
 }
 
 #[test]
+fn readers_and_holders_of_permits_are_on_the_replicas_too() {
+    let servers = start();
+    let locks = servers.connect(2);
+    for permits in [0, 3] {
+        let request = || match permits {
+            0 => locks.lock("k").shared(),
+            permits => locks.lock("k").permits(permits),
+        };
+        let guards: Vec<_> = (0..3).map(|_| request().ttl(60 * SECOND).acquire_blocking().unwrap()).collect();
+        for replica in &servers.replicas {
+            assert_eq!(replica.run::<u32>("ZCARD lock:k%queue%holders"), 3);
+        }
+        let waits = locks.lock("k").wait(LIMIT);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| waits.acquire_blocking().unwrap());
+            eventually("the writer is queued", || servers.primary.run::<u32>("ZCARD lock:k%queue") == 1);
+            for guard in guards {
+                assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+            }
+            assert!(writer.join().unwrap().is_held());
+        });
+        eventually("no key is left", || servers.primary.keys().is_empty());
+    }
+    for replica in &servers.replicas {
+        let _: String = replica.run("REPLICAOF NO ONE");
+    }
+    let outcome = locks.lock("k").shared().acquire_blocking();
+    assert_not_replicated(&outcome, 0, 2);
+    eventually("it is given back", || servers.primary.keys().is_empty());
+}
+
+#[test]
 fn with_too_few_replicas_it_is_given_back() {
     let servers = start();
     servers.replicas[0].pause();

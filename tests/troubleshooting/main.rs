@@ -80,6 +80,9 @@ messages! {
     held_by_another_client: "is locked by a client of another kind" from provoke::held_by_another_client();
     a_far_server: "must be several times as long as a round trip" from provoke::a_far_server();
     a_nested_call: "is locked by the caller itself, which would wait for ever" from provoke::a_nested_call();
+    a_reader_that_writes: "which would wait for ever: the outer call holds it" from provoke::a_reader_that_writes();
+    readers_over_a_quorum: "over a quorum of independent servers nobody counts who is inside" from provoke::readers_over_a_quorum();
+    readers_in_cohorts: "passes each lock on from one caller to the next" from provoke::readers_in_cohorts();
     an_empty_value: "cannot be the key of a lock: it is empty" from provoke::an_empty_value();
     deleted_meanwhile: "its key was deleted or overwritten on the server" from provoke::deleted_meanwhile();
     its_lease_ended: "its lease ended before it was renewed" from provoke::its_lease_ended();

@@ -190,6 +190,23 @@ pub(crate) fn a_nested_call() -> LockError {
     locks.lock("k").run_blocking(|_| locking(&locks)).unwrap()
 }
 
+pub(crate) fn a_reader_that_writes() -> LockError {
+    let locks = LockManager::connect_blocking("memory://a-reader-that-writes").unwrap();
+    let write = || locks.lock("k").reentrant(true).acquire_blocking().unwrap_err();
+    locks.lock("k").shared().run_blocking(|_| write()).unwrap()
+}
+
+pub(crate) fn readers_over_a_quorum() -> LockError {
+    let url = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+    let locks = LockManager::builder(url).start().unwrap();
+    locks.lock("k").shared().acquire_blocking().unwrap_err()
+}
+
+pub(crate) fn readers_in_cohorts() -> LockError {
+    let locks = LockManager::builder("memory://readers-in-cohorts").cohort(8).connect_blocking().unwrap();
+    locks.lock("k").permits(3).acquire_blocking().unwrap_err()
+}
+
 #[distributed_lock(key = "{name}", manager = locks)]
 fn rename(locks: &LockManager, name: &str) -> Result<(), LockError> {
     let _ = (locks, name);

@@ -131,6 +131,38 @@ fn json_has_the_same_in_fields() {
 }
 
 #[test]
+fn a_lock_that_several_hold_shows_how_many_and_each_of_them() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let request = |key, label| locks.lock(key).ttl(Duration::from_secs(100)).label(label);
+    let _readers =
+        ["one", "two"].map(|label| request("catalogue", label).shared().acquire_blocking().unwrap());
+    let _permit = request("smtp", "send").permits(5).acquire_blocking().unwrap();
+
+    let out = said(&server.url(), &["list", "--no-header", "-o", "tsv"]).out;
+    let holders: Vec<&str> = out.lines().map(|line| line.split('\t').nth(1).unwrap()).collect();
+    assert_eq!(holders, ["2 readers", "1 of 5 permits"]);
+    let out = said(&server.url(), &["list", "--no-header", "-o", "table"]).out;
+    assert!(out.contains("2 readers") && out.contains("1 of 5 permits"), "{out}");
+
+    let out = said(&server.url(), &["show", "--quick", "catalogue"]).out;
+    let me = me();
+    for label in ["one", "two"] {
+        assert!(out.contains(&format!("  {me} in {label}, lease left 1 min 3")), "{label}: {out}");
+    }
+    assert!(out.contains("holder:      2 readers\n"), "{out}");
+    let json = said(&server.url(), &["show", "--quick", "-o", "json", "smtp"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["inside"], &json["limit"]), (&1.into(), &5.into()), "{json}");
+    assert_eq!(json["holders"][0]["function"], "send", "{json}");
+    assert_eq!(json["holder"]["name"], serde_json::Value::Null, "{json}");
+
+    let out = said(&server.url(), &["release", "--yes", "catalogue"]).out;
+    assert_eq!(out, "released `catalogue`, which was held by 2 callers at once\n");
+    assert!(locks.inspect_blocking("catalogue").unwrap().is_none());
+}
+
+#[test]
 fn a_holder_that_had_to_wait_shows_since_when_it_has_the_lock() {
     let server = RedisServer::start();
     let value = "AAAAAAAAAAAAAAAAAAAAAA@web-3:7/1795348434/shop::buy=1795348500!";

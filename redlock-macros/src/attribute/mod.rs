@@ -4,6 +4,7 @@ pub(crate) mod duration;
 pub(crate) mod keys;
 pub(crate) mod length;
 mod options;
+pub(crate) mod permits;
 pub(crate) mod recovery;
 pub(crate) mod value;
 
@@ -16,6 +17,7 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 use self::keys::Key;
 use self::length::Length;
 use self::options::{FLAGS, OPTIONS, hint, is_prefix, meant};
+use self::permits::Permits;
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
 use self::value::OnLost;
 use crate::errors::{Errors, list};
@@ -29,6 +31,9 @@ pub(crate) struct LockArgs {
     pub(crate) keys: Option<Vec<Key>>,
     /// The word itself, for its span.
     pub(crate) global: Option<Ident>,
+    /// The word itself, for its span.
+    pub(crate) shared: Option<Ident>,
+    pub(crate) permits: Option<Permits>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
     pub(crate) renew: Option<bool>,
@@ -72,13 +77,14 @@ impl LockArgs {
         self.ticket.as_ref().or(self.guard.as_ref())
     }
 
-    /// The durations that are expressions.
-    pub(crate) fn lengths(&self) -> impl Iterator<Item = &Expr> {
+    /// The durations, and the number of permits, that are expressions.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = &Expr> {
         let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold];
-        lengths.into_iter().filter_map(|length| match length {
+        let lengths = lengths.into_iter().filter_map(|length| match length {
             Some(Length::Expr(expr)) => Some(&**expr),
             _ => None,
-        })
+        });
+        lengths.chain(self.permits.as_ref().and_then(Permits::expression))
     }
 
     /// The expressions that are evaluated before the lock is taken.
@@ -87,7 +93,7 @@ impl LockArgs {
             Key::Expr(expr) => Some(&**expr),
             Key::Template(_) | Key::Broken => None,
         });
-        keys.chain(self.lengths()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
+        keys.chain(self.amounts()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
     }
 
     /// True if an expression that is evaluated before the lock is taken belongs into the function
@@ -116,6 +122,8 @@ impl LockArgs {
     fn flag(&mut self, name: Ident, value: bool) {
         if name == "global" {
             self.global = value.then_some(name);
+        } else if name == "shared" {
+            self.shared = value.then_some(name);
         } else {
             self.reentrant = Some(value);
         }
@@ -208,7 +216,8 @@ impl Draft {
             "on_lost" => {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
-            "global" | "reentrant" => {
+            "permits" => args.permits = errors.keep(permits::permits(value)),
+            "global" | "shared" | "reentrant" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
                     self.global_is_broken &= text != "global";
                     args.flag(name, value);
@@ -313,13 +322,14 @@ mod tests {
     #[test]
     fn every_option() {
         let (args, errors) = parse(
-            "key = \"a:{b}\", global, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
+            "key = \"a:{b}\", global, shared, permits = a.limit, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
              min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, ticket = held, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
         assert!(matches!(args.key, Some(Key::Template(template)) if template.text() == "a:{b}"));
-        assert!(args.global.is_some());
+        assert!(args.global.is_some() && args.shared.is_some());
+        assert!(args.permits.is_some_and(|permits| permits.expression().is_some()));
         assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
         assert!(matches!(args.wait, Some(Length::Expr(_))));
         assert_eq!(args.renew, Some(true));
@@ -498,6 +508,18 @@ mod tests {
             ("on_lost = \"finnish\"", "did you mean `\"finish\"`?"),
             ("on_lost = \"explode\"", "expected `\"cancel\"`, `\"finish\"` or `\"error\"`"),
             ("on_lost", "expected `on_lost = \"finish\"`"),
+            ("shared = 5", "expected `shared = true` or `shared = false`"),
+            ("permits", "expected `permits = 5`"),
+            ("permits = 0", "`permits = 0` lets nobody in"),
+            ("permits = 10001", "the most is 10000"),
+            ("permits = 99999999999", "the most is 10000"),
+            ("permits = -3", "`permits = -3` lets nobody in"),
+            ("permits = { 0 }", "lets nobody in"),
+            ("permits = \"5\"", "a number has no quotes: write `permits = 5`"),
+            ("permits = \"many\"", "expected a number such as `permits = 5`, found a string"),
+            ("permits = 1.5", "found a float"),
+            ("max_concurrency = 5", "did you mean `permits`?"),
+            ("rw_lock", "did you mean `shared`?"),
             ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
             ("reentrant(true)", "write `reentrant = true`"),
             ("global = 5", "expected `global = true` or `global = false`"),

@@ -3,10 +3,12 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 16] = [
+pub(crate) const OPTIONS: [&str; 18] = [
     "key",
     "keys",
     "global",
+    "shared",
+    "permits",
     "ttl",
     "wait",
     "renew",
@@ -23,16 +25,34 @@ pub(crate) const OPTIONS: [&str; 16] = [
 ];
 
 /// The options that need no value.
-pub(crate) const FLAGS: [&str; 2] = ["global", "reentrant"];
+pub(crate) const FLAGS: [&str; 3] = ["global", "shared", "reentrant"];
 
 /// The options that take a duration.
 pub(super) const DURATIONS: [&str; 4] = ["ttl", "wait", "max_hold", "min_hold"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 14] = [
+const SYNONYMS: [(&str, &[&str]); 16] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
-    ("global", &["shared", "singleton", "oneforall"]),
+    ("global", &["singleton", "oneforall"]),
+    ("shared", &["read", "reader", "readers", "readonly", "readlock", "rwlock", "share"]),
+    (
+        "permits",
+        &[
+            "permit",
+            "semaphore",
+            "concurrency",
+            "concurrent",
+            "maxconcurrency",
+            "maxconcurrent",
+            "maxparallel",
+            "parallelism",
+            "limit",
+            "slots",
+            "seats",
+            "atmostinside",
+        ],
+    ),
     (
         "ttl",
         &[
@@ -165,6 +185,8 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "key" => "key = \"order:{id}\"",
         "keys" => "keys = [\"account:{from}\", \"account:{to}\"]",
         "global" => "global = true",
+        "shared" => "shared = true",
+        "permits" => "permits = 5",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",
         "renew" => "renew = false",

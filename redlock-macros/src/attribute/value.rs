@@ -187,7 +187,7 @@ pub(super) fn literal(value: &Expr) -> Result<Option<&Lit>> {
     match bare(value) {
         Expr::Lit(lit) => Ok(Some(&lit.lit)),
         Expr::Unary(unary) => match (literal(&unary.expr)?, &unary.op) {
-            // No option takes a number: the caller refuses it, with its sign.
+            // The caller refuses it, with its sign.
             (Some(lit @ (Lit::Int(_) | Lit::Float(_))), UnOp::Neg(_)) => Ok(Some(lit)),
             (Some(lit), op) => {
                 let (found, op_text) = (describe(lit), op.to_token_stream());
@@ -220,7 +220,7 @@ fn bare(value: &Expr) -> &Expr {
 }
 
 /// The expression that is the whole block.
-fn whole(block: &Block) -> Option<&Expr> {
+pub(super) fn whole(block: &Block) -> Option<&Expr> {
     match block.stmts.as_slice() {
         [Stmt::Expr(expr, None)] => Some(expr),
         _ => None,

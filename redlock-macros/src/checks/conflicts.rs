@@ -24,6 +24,21 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     if let Some(ticket) = &args.ticket {
         with_a_ticket(args, ticket, errors);
     }
+    if let (Some(_), Some(permits)) = (&args.shared, &args.permits) {
+        errors.at(
+            permits.value(),
+            "`shared` lets in any number of callers, and `permits` a limited one: remove one of them",
+        );
+    }
+    if args.keys.is_some() {
+        let subject = "several keys are held by one caller alone";
+        if let Some(shared) = &args.shared {
+            errors.at(shared, format!("{subject}: remove `shared`, or lock one `key`"));
+        }
+        if let Some(permits) = &args.permits {
+            errors.at(permits.value(), format!("{subject}: remove `permits`, or lock one `key`"));
+        }
+    }
     if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
         errors.at(
             on_busy,
@@ -43,6 +58,13 @@ fn with_a_ticket(args: &LockArgs, ticket: &Ident, errors: &mut Errors) {
     }
     if args.keys.is_some() {
         errors.at(ticket, "a ticket is for one lock: lock one `key`, or remove `ticket`");
+    }
+    if args.shared.is_some() || args.permits.is_some() {
+        let option = if args.shared.is_some() { "shared" } else { "permits" };
+        errors.at(
+            ticket,
+            format!("a ticket gives a lock from its one holder to the next: remove `ticket`, or `{option}`"),
+        );
     }
     if args.reentrant == Some(true) {
         errors.at(
@@ -173,6 +195,9 @@ mod tests {
             "max_hold = \"1m\", ttl = \"10s\", renew = true",
             "max_hold = \"1s\", on_lost = \"finish\"",
             "on_lost = \"cancel\"",
+            "shared, reentrant, wait = \"1s\"",
+            "shared = false, permits = 5, min_hold = \"1m\"",
+            "permits = { limit }, on_busy = None",
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), false);
             assert!(errors.is_empty(), "{text}: {errors:?}");
@@ -192,6 +217,10 @@ mod tests {
             ("wait = \"forever\", on_busy = Ok(())", vec!["`on_busy` never applies"]),
             ("ticket = lock, guard = held", vec!["binds the guard, too"]),
             ("ticket = lock, reentrant", vec!["which alone can give it away"]),
+            ("ticket = lock, shared", vec!["remove `ticket`, or `shared`"]),
+            ("ticket = lock, permits = n", vec!["remove `ticket`, or `permits`"]),
+            ("shared, permits = 5", vec!["remove one of them"]),
+            ("permits = n, shared = true", vec!["remove one of them"]),
             (
                 "max_hold = \"1m\", min_hold = \"2m\", renew = false, ttl = \"59s\", wait = 1",
                 vec![

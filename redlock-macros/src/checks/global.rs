@@ -213,9 +213,9 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
     }
 }
 
-/// The arguments that a key could name: all but those that the manager or a duration is taken from.
+/// The arguments that a key could name: all but those that the manager, a duration or a number is taken from.
 fn data(args: &LockArgs, scope: &Scope) -> Vec<String> {
-    let settings: Vec<_> = args.lengths().chain(&args.manager).map(ToTokens::to_token_stream).collect();
+    let settings: Vec<_> = args.amounts().chain(&args.manager).map(ToTokens::to_token_stream).collect();
     let is_setting =
         |argument: &str| settings.iter().any(|expr| named(expr, &|name| name == argument).is_some());
     scope.arguments().filter(|argument| !is_setting(argument)).collect()

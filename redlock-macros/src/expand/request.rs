@@ -11,6 +11,7 @@ use syn::{Expr, Ident};
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
 use crate::attribute::length::Length;
+use crate::attribute::permits::Permits;
 use crate::attribute::value::WhenLost;
 use crate::errors::Errors;
 use crate::function::scope::Scope;
@@ -153,6 +154,15 @@ impl Request<'_> {
         if args.on_busy.is_some() && args.wait.is_none() {
             // Whoever skips its turn must not wait for it, whatever the manager's default is.
             constants.push(quote_spanned!(span=> Wait(0)));
+        }
+        constants.extend(args.shared.as_ref().map(|_| quote_spanned!(span=> Shared)));
+        match &args.permits {
+            None => {}
+            Some(Permits::Number(permits, _)) => {
+                let permits = Literal::u32_unsuffixed(*permits);
+                constants.push(quote_spanned!(span=> Permits(#permits)));
+            }
+            Some(Permits::Expr(permits)) => calls.extend(quote_spanned!(span=> .permits(#permits))),
         }
         constants.extend(args.renew.map(|renew| quote_spanned!(span=> Renew(#renew))));
         match args.on_lost.as_ref().and_then(|on_lost| on_lost.value) {

@@ -110,12 +110,14 @@ fn length() -> impl Strategy<Value = Vec<(u64, &'static str, &'static str)>> {
 }
 
 /// Words of attributes and functions.
-const WORDS: [&str; 48] = [
+const WORDS: [&str; 50] = [
     "key",
     "ttl",
     "wait",
     "guard",
     "reentrant",
+    "shared",
+    "permits",
     "on_busy",
     "on_error",
     "crate",

@@ -78,6 +78,45 @@ fn sync_method() {
 }
 
 #[test]
+fn shared() {
+    compare(
+        "shared",
+        quote!(key = "catalogue:{shop}", shared),
+        quote! {
+            async fn read_catalogue(shop: &str) -> Result<Catalogue, ShopError> {
+                shop::catalogue(shop).await
+            }
+        },
+    );
+}
+
+#[test]
+fn permits() {
+    compare(
+        "permits",
+        quote!(key = "smtp:{host}", permits = 5, wait = "30s"),
+        quote! {
+            async fn send(host: &str, mail: &Mail) -> Result<(), MailError> {
+                smtp::send(host, mail).await
+            }
+        },
+    );
+}
+
+#[test]
+fn permits_of_an_expression() {
+    compare(
+        "permits_of_an_expression",
+        quote!(key = "tenant:{tenant.id}", permits = { tenant.limit }),
+        quote! {
+            fn import(tenant: &Tenant) -> Result<(), ImportError> {
+                tenant.import()
+            }
+        },
+    );
+}
+
+#[test]
 fn guard() {
     compare(
         "guard",

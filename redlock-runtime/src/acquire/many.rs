@@ -55,6 +55,7 @@ impl AcquireAll {
             let reason = "the list of keys is empty: name at least one".into();
             return Err(LockError::InvalidRequest { key: "[]".into(), reason });
         }
+        options.check_of_several()?;
         let keys = keys
             .into_iter()
             .map(|key| {

@@ -261,7 +261,7 @@ impl Acquire {
     fn poll_as(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         let Self { state, wait } = self;
         if let State::New(LockRequest { keys, options, .. }) = state {
-            options.call = wait.begins(keys.as_slice(), &options.origin);
+            options.call = wait.begins(keys.as_slice(), &options.origin, options.sharing.limit());
         }
         let polled = {
             let _span = wait.enter();

@@ -182,6 +182,8 @@ impl Options {
             renew: self.renew,
             max_hold: self.max_hold(manager),
             min_hold: self.min_hold,
+            // It was checked before.
+            limit: self.sharing.limit(),
             ticket: self.ticket.as_ref().map(|ticket| ticket.token().clone()),
             fenced: self.fenced,
             one_try: deadline.one_try,

@@ -11,6 +11,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::lease::Lease;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::owner::Origin;
 use crate::ground::telemetry;
@@ -107,6 +108,8 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// How many may be inside at once.
+    pub(crate) limit: Limit,
     /// The token of a ticket, which is redeemed: the lock is taken over, and not waited for.
     pub(crate) ticket: Option<Token>,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
@@ -158,7 +161,7 @@ impl Ask {
 
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
-        Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since))
+        Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since)).held_as(self.limit)
     }
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {

@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     next_id: AtomicU64,
     tokens: TokenSource,
     multi_key: MultiKey,
+    /// Why its locks are held by one caller at a time; `None` where several may be inside.
+    only_exclusive: Option<&'static str>,
     io_timeout: Duration,
     clock: Clock,
     events: Events,
@@ -70,6 +72,9 @@ impl Engine {
         };
         let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
         engine.events = events;
+        if settings.cohort > 0 {
+            engine.only_exclusive = Some(NOT_IN_COHORTS);
+        }
         engine.home.iter().for_each(Home::start);
         Ok(engine)
     }
@@ -87,6 +92,7 @@ impl Engine {
             next_id: AtomicU64::new(1),
             tokens: TokenSource::default(),
             multi_key,
+            only_exclusive: multi_key.is_by_votes().then_some(NOT_BY_VOTES),
             io_timeout,
             clock,
             events: Events::default(),
@@ -175,6 +181,11 @@ impl Engine {
         self.multi_key
     }
 
+    /// Why no request may be shared, or for one of several permits.
+    pub(crate) fn only_exclusive(&self) -> Option<&'static str> {
+        self.only_exclusive
+    }
+
     /// Completes after so long, on the clock of its leases; at once where no loop runs.
     pub(crate) async fn sleep(&self, lasts: Duration) {
         let (caller, over) = oneshot::channel();
@@ -230,6 +241,13 @@ impl Drop for Engine {
         }
     }
 }
+
+/// Three holders can have a majority each where two are allowed.
+const NOT_BY_VOTES: &str = "over a quorum of independent servers nobody counts who is inside, so a lock is held by one caller \
+                            alone: leave out `shared` or `permits`, or use one server, Sentinel or a Cluster";
+
+const NOT_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on from one caller to the next: leave out `shared` or \
+                              `permits`, or connect a manager without `cohort` for these requests";
 
 /// The error when no thread answers. Only a fork is known to cause it.
 pub(crate) const ENGINE_GONE: &str = "this lock manager does not run in this process, which was forked after it was started: connect a new one";

@@ -24,6 +24,11 @@ pub(crate) enum MultiKey {
 }
 
 impl MultiKey {
+    /// True over a quorum.
+    pub(crate) fn is_by_votes(self) -> bool {
+        matches!(self, Self::Never)
+    }
+
     /// By their names on the server.
     pub(crate) fn allows(self, one: &str, next: &str) -> bool {
         match self {

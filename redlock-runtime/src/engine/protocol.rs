@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::slots::Slot;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
+use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::token::Token;
 
@@ -37,6 +38,12 @@ pub(crate) struct Request {
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
     pub(crate) releases: u32,
     pub(crate) announcement: Option<Arc<Announcement>>,
+    /// How many may hold the lock together with this token. It is part of the place in the queue,
+    /// too.
+    pub(crate) limit: Limit,
+    /// Of the watch of a [counted](Limit::is_counted) lock: the [phase](Verdict::Granted) in which
+    /// this token has it. 0 for one that it has alone.
+    pub(crate) phase: u64,
 }
 
 impl Request {
@@ -52,6 +59,8 @@ impl Request {
             passed_on: None,
             releases: 1,
             announcement: None,
+            limit: Limit::ONE,
+            phase: 0,
         }
     }
 
@@ -220,6 +229,9 @@ pub(crate) enum Reply {
 pub(crate) enum Verdict {
     /// This token holds the lock for the ttl. The fencing token is 0 for a request that is not
     /// fenced.
+    ///
+    /// A counted lock has a fencing token in any case, the same for all that have it: the number of
+    /// the *phase* from the first that took the free lock to the last that leaves it.
     Granted { fence: u64 },
     /// To a waiter that asked again: this token holds the lock for the [`CLAIM`].
     Claimed { fence: u64 },
@@ -275,6 +287,17 @@ pub(crate) struct Inspection {
     pub(crate) queue: Vec<Option<Owner>>,
     /// Only for the question who leads, which asks for no queue.
     pub(crate) record: Option<Box<Record>>,
+    pub(crate) counted: Option<Box<Counted>>,
+}
+
+/// Those that have a [counted](Limit::is_counted) lock together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Counted {
+    /// The least of theirs.
+    pub(crate) limit: Limit,
+    pub(crate) inside: u32,
+    /// The first 100, by the end of their leases: who, and what is left.
+    pub(crate) holders: Vec<(Option<Owner>, Duration)>,
 }
 
 /// A place in a queue on the server.
@@ -303,6 +326,8 @@ pub(crate) struct Push {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushKind {
     /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
+    /// The phase of a counted lock, as in [`Verdict::Granted`]; 0 when an older client has granted
+    /// it: then the waiter has it alone, and asks, so that it is one of several.
     Granted { fence: u64, at: ServerTime, marked: bool },
     /// The waiter is one of the first two in the queue, or the first behind those of one process.
     /// `claim`: the time left, at `at`, to the holder.

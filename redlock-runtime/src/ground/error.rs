@@ -6,12 +6,14 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Owner;
 
@@ -74,6 +76,8 @@ pub enum LockError {
     Deadlock {
         /// The key, without the prefix.
         key: Arc<str>,
+        /// What to do instead.
+        advice: &'static str,
     },
     /// As many callers wait for the lock as [`max_waiters`](crate::LockManagerBuilder::max_waiters)
     /// allows.
@@ -263,7 +267,7 @@ impl LockError {
         match self {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
-            | Self::Deadlock { key }
+            | Self::Deadlock { key, .. }
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
             | Self::Fenced { key, .. }
@@ -406,11 +410,9 @@ impl fmt::Display for LockError {
                     _ => Ok(()),
                 }
             }
-            Self::Deadlock { key } => write!(
-                f,
-                "`{key}` is locked by the caller itself, which would wait for ever: make the inner call \
-                 `reentrant`, or use another key"
-            ),
+            Self::Deadlock { key, advice } => {
+                write!(f, "`{key}` is locked by the caller itself, which would wait for ever: {advice}")
+            }
             Self::QueueFull { key, waiters } => {
                 write!(
                     f,
@@ -491,14 +493,49 @@ pub struct Holder {
     pub(crate) expires_in: Option<Duration>,
     /// For how long locks of its kind are held, as far as the process that was refused has seen.
     pub(crate) usual_hold: Option<Duration>,
+    /// How many have it, if it is [counted](crate::ground::limit::Limit::is_counted), and else 0.
+    pub(crate) inside: u32,
+    /// The least that one of these allows.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Holder {
     /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client
-    /// holds the lock.
+    /// holds the lock, and in an error about a lock that several hold together.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
+    }
+
+    /// Its name, or what else there is to say of it.
+    pub(crate) fn who(&self) -> Cow<'_, str> {
+        match (self.name(), self.inside) {
+            (Some(name), _) => name.into(),
+            (None, 0) => "a client of another kind".into(),
+            (None, 1) => "1 holder".into(),
+            (None, inside) => format!("{inside} holders").into(),
+        }
+    }
+
+    /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with
+    /// [`permits`](crate::LockRequest::permits); `None` where one has it alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://holder-inside-example")?;
+    /// let readers = [1, 2].map(|_| locks.lock("catalogue").shared().acquire_blocking());
+    /// let busy = locks.lock("catalogue").acquire_blocking().unwrap_err();
+    /// assert_eq!(busy.holder().and_then(redlocked::Holder::inside), Some(2));
+    /// assert!(busy.to_string().starts_with("`catalogue` is locked by 2 holders (free in "));
+    /// # drop(readers);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn inside(&self) -> Option<u32> {
+        Some(self.inside).filter(|inside| *inside > 0)
     }
 
     /// The function that holds the lock, as `module::function`: the last 64 characters. For a
@@ -526,8 +563,9 @@ impl Holder {
         granted.or_else(|| self.asked())
     }
 
-    /// How long until the lock is free unless its holder renews it, when the server answered;
-    /// `None` when a client of another kind took the key without a time to live.
+    /// How long until the lock is free unless its holder renews it, when the server answered. Where
+    /// several hold it together, until the caller that was refused has room: the last one's end for
+    /// one that wants the lock alone, else the first one's. `None` when a client of another kind took the key without a time to live.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in
@@ -538,7 +576,7 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.owner {
             Some(owner) => owner.fmt(f)?,
-            None => f.write_str("a client of another kind")?,
+            None => f.write_str(&self.who())?,
         }
         match self.expires_in {
             Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),

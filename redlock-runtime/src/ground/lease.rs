@@ -20,6 +20,7 @@ use tokio::sync::futures::OwnedNotified;
 
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::LockError;
+use crate::ground::limit::Limit;
 use crate::ground::one_or_many::{OneOrAll, OneOrMany};
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
@@ -46,6 +47,8 @@ pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
 /// because its holder may have seen it end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
+    /// How many may hold it together.
+    limit: Limit,
     /// Zero when no fencing token was drawn.
     fence: AtomicU64,
     /// No renewal goes beyond this.
@@ -84,7 +87,18 @@ impl Lease {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
-        Self { key, fence: fence.into(), hold_until, state, end_event: OnceLock::new(), hold }
+        let (limit, end_event) = (Limit::ONE, OnceLock::new());
+        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold }
+    }
+
+    /// The same, of a lock that others may hold, too.
+    pub(crate) fn held_as(self, limit: Limit) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// How many may hold it together.
+    pub(crate) fn limit(&self) -> Limit {
+        self.limit
     }
 
     /// The caller has the lock: from now on `hold` measures it.

@@ -10,6 +10,7 @@ pub(crate) mod fence;
 pub(crate) mod host;
 pub(crate) mod key;
 pub(crate) mod lease;
+pub(crate) mod limit;
 pub(crate) mod one_or_many;
 pub(crate) mod outcome;
 pub(crate) mod owner;

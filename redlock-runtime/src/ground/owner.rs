@@ -172,6 +172,10 @@ pub enum Given {
     Error,
     /// `reentrant`
     Reentrant(bool),
+    /// `shared`
+    Shared,
+    /// `permits = 5`
+    Permits(u32),
 }
 
 /// Where one request comes from.

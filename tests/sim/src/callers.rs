@@ -117,6 +117,11 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) 
         (several, None) => locks.lock_all(several.iter().map(|number| key(*number))),
     };
     let request = if hold.fenced { request } else { unfenced(request) };
+    let request = match hold.allows {
+        0 => request.shared(),
+        1 => request,
+        permits => request.permits(permits),
+    };
     let request = request.ttl(Duration::from_millis(hold.ttl)).label(format!("call-{id}")).renew(hold.renew);
     let request = match hold.wait {
         Some(wait) => request.wait(Duration::from_millis(wait)),
@@ -151,7 +156,7 @@ async fn keep(
         ),
         wait => wait.map(Duration::from_millis),
     };
-    let inherits = settings.cohort > 0 || !hold.fenced && hold.keys.len() == 1;
+    let inherits = settings.cohort > 0 || !hold.fenced && hold.keys.len() == 1 && hold.allows == 1;
     let keys: Vec<_> = hold.keys.iter().map(|number| key(*number)).collect();
     World::here().note(|| format!("call {id} of process {}: {hold:?}", process.0));
     judge(|oracle| oracle.begins(id, process, keys, wait, inherits));

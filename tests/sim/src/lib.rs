@@ -47,6 +47,7 @@ pub mod mutants;
 pub mod oracle;
 pub mod plan;
 pub mod promises;
+pub mod room;
 pub mod run;
 pub mod server;
 pub mod shrink;

@@ -9,6 +9,7 @@ use redlock_runtime::{LockError, LockGuard, Term};
 
 use crate::commands::Commands;
 use crate::promises::{Broken, Promises, Stored};
+use crate::room::{Room, allow};
 use crate::world::{ProcessId, World};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -62,6 +63,8 @@ pub struct Violation {
 struct Known {
     process: ProcessId,
     keys: Vec<String>,
+    /// How many may be inside with it: see `Hold`.
+    allows: u32,
     began: u64,
     inherits: bool,
     phase: Phase,
@@ -120,10 +123,8 @@ impl Account {
 pub struct Seen {
     /// The name of the key, without the prefix.
     pub key: String,
-    /// The label of the caller that holds it, if it is one of ours: its number.
-    pub holder: Option<CallId>,
-    /// False when no client holds it.
-    pub is_taken: bool,
+    /// Who has it, and for whom there is room.
+    pub room: Room,
     /// The first two waiters are of processes that are dead: no other one is told when to ask.
     pub is_deserted: bool,
 }
@@ -135,10 +136,12 @@ pub struct Oracle {
     calls: BTreeMap<CallId, Known>,
     /// By key: its last fencing token, and the call that had it.
     fences: BTreeMap<String, (u64, CallId)>,
-    /// By key: since when it is free.
-    free_since: BTreeMap<String, u64>,
-    /// By key: the call that holds it, and since when.
-    held_since: BTreeMap<String, (CallId, u64)>,
+    /// The keys that a caller has had alone since then.
+    is_phase_over: BTreeSet<String>,
+    /// By key and what a caller allows: since when there is room for it.
+    room_since: BTreeMap<(String, u32), u64>,
+    /// By key and call that has it: since when.
+    held_since: BTreeMap<(String, CallId), u64>,
     /// By key: when it may have been lost.
     lost_at: BTreeMap<String, u64>,
     /// By key: when its waiters have asked since its queue was deleted.
@@ -319,6 +322,7 @@ impl Oracle {
         let known = Known {
             process,
             keys,
+            allows: self.promises.as_ref().map_or(1, |promises| promises.allows(call)),
             began: now,
             inherits,
             phase: Phase::Waiting,
@@ -396,14 +400,30 @@ impl Oracle {
         if !is_held {
             return;
         }
-        let keys = self.calls.get(&call).map(|known| known.keys.clone()).unwrap_or_default();
+        let (keys, allows) =
+            self.calls.get(&call).map(|known| (known.keys.clone(), known.allows)).unwrap_or_default();
         for key in keys {
+            let is_phase_over = self.is_phase_over.remove(&key);
+            if allows == 1 {
+                self.is_phase_over.insert(key.clone());
+            }
             let Some(fence) = fence(&key).filter(|fence| *fence > 0) else { continue };
             let before = self.fences.insert(key.clone(), (fence, call));
+            // Older data may have those inside that had it then, and who joins them has their number:
+            // `docs/limits.md`.
+            if allows != 1
+                && self.lost_at.contains_key(&key)
+                && let Some(before) = before.filter(|(before, _)| *before > fence)
+            {
+                self.fences.insert(key, before);
+                continue;
+            }
             // One of them may have lost it before it knew that it had it.
             let may_be_lost = self.calls.get(&call).is_some_and(|known| self.may_have_lost(&key, known));
             if let Some((before, other)) = before
                 && before >= fence + self.forgotten
+                // All that are inside together have one.
+                && !(before == fence && allows != 1 && !is_phase_over)
                 && !may_be_lost
                 && !(self.clock_has_jumped && self.lost_at.contains_key(&key))
             {
@@ -553,11 +573,11 @@ impl Oracle {
         }
         match seen {
             Some(seen) => self.check_stored(now, seen, slack),
-            None => self.free_since.clear(),
+            None => self.room_since.clear(),
         }
     }
 
-    /// Never two inside, by their own account.
+    /// Never more inside than each of them allows, by their own account.
     fn check_exclusion(&mut self) {
         let world = World::here();
         let mut inside: BTreeMap<&str, Vec<(CallId, &Known, u64)>> = BTreeMap::new();
@@ -573,15 +593,15 @@ impl Oracle {
         }
         let mut found = None;
         for (key, mut holders) in inside {
+            holders.retain(|(_, known, _)| !self.may_have_lost(key, known));
             holders.sort_by_key(|(_, _, since)| *since);
-            let [.., (first, older, _), (second, newer, _)] = holders.as_slice() else { continue };
-            if self.may_have_lost(key, older) || self.may_have_lost(key, newer) {
-                continue;
+            if !allow(holders.iter().map(|(_, known, _)| known.allows), holders.len()) {
+                let calls: Vec<_> = holders.iter().map(|(call, ..)| call.to_string()).collect();
+                found = Some(format!("calls {} are inside of {key}", calls.join(" and ")));
             }
-            found = Some(format!("calls {first} and {second} are inside of {key}"));
         }
         if let Some(what) = found {
-            self.violated("never two inside", what);
+            self.violated("never more inside than each allows", what);
         }
     }
 
@@ -651,24 +671,40 @@ impl Oracle {
         self.disturbed_at.get(&known.process).copied().unwrap_or(0).max(known.began)
     }
 
+    /// Since when there is room for a caller, and for those of its process that came before, or these
+    /// have gone: where the server has no queue, they ask first.
+    fn has_room_since(&self, waiter: &Known, key: &str, rooms: &BTreeMap<u32, u64>) -> Option<u64> {
+        let in_front = self.calls.values().filter(|known| {
+            known.process == waiter.process
+                && known.keys.iter().any(|other| other == key)
+                && known.began <= waiter.began
+        });
+        let since = in_front.map(|known| match known.phase {
+            Phase::Waiting => rooms.get(&known.allows).copied(),
+            Phase::Inside { since, .. } => Some(since),
+            Phase::Ended { at } => Some(at),
+            Phase::Pausing => Some(0),
+        });
+        since.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     fn check_stored(&mut self, now: u64, seen: &[Seen], slack: u64) {
         let mut found = None;
         for lock in seen {
-            if lock.is_taken {
-                self.free_since.remove(&lock.key);
-            } else {
-                self.free_since.entry(lock.key.clone()).or_insert(now);
+            let mut rooms = BTreeMap::new();
+            for allows in self.calls.values().map(|known| known.allows).collect::<BTreeSet<_>>() {
+                let place = (lock.key.clone(), allows);
+                if lock.room.is_for(allows) {
+                    rooms.insert(allows, *self.room_since.entry(place).or_insert(now));
+                } else {
+                    self.room_since.remove(&place);
+                }
             }
-            let before = self.held_since.get(&lock.key).copied();
-            let held =
-                lock.holder.map(|call| before.filter(|(other, _)| *other == call).unwrap_or((call, now)));
-            match held {
-                Some(held) => self.held_since.insert(lock.key.clone(), held),
-                None => self.held_since.remove(&lock.key),
-            };
-            let held_since = held.map_or(0, |(_, since)| since);
+            self.held_since.retain(|(key, call), _| *key != lock.key || lock.room.holders.contains(call));
+            for call in &lock.room.holders {
+                self.held_since.entry((lock.key.clone(), *call)).or_insert(now);
+            }
             let uncertain = self.uncertain_until.get(&lock.key).copied().unwrap_or(0);
-            let free_since = self.free_since.get(&lock.key).map(|since| uncertain.max(*since));
             let poll = if lock.is_deserted { LONGEST_POLL } else { POLL };
             for (call, known) in &self.calls {
                 if !known.keys.contains(&lock.key) {
@@ -680,16 +716,23 @@ impl Oracle {
                     Phase::Waiting if known.keys.len() == 1 => {
                         let passed =
                             if self.passes_queues { self.passed(known.process, &lock.key) } else { 0 };
-                        if let Some(free) = free_since
-                            && now.saturating_sub(free.max(quiet)) > passed.max(CLAIM + poll) + slack
+                        let is_long = |since: u64| {
+                            now.saturating_sub(since.max(uncertain).max(quiet))
+                                > passed.max(CLAIM + poll) + slack
+                        };
+                        // First what is quickly seen.
+                        if rooms.get(&known.allows).is_some_and(|since| is_long(*since))
+                            && self.has_room_since(known, &lock.key, &rooms).is_some_and(is_long)
                         {
-                            found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
+                            found = Some(("no waiter sleeps beside a lock with room", *call, &lock.key));
                         }
                     }
                     Phase::Ended { at }
-                        if lock.holder == Some(*call)
+                        if lock.room.holders.contains(call)
                             && !(known.inherits && self.is_passed_on(known.process, &lock.key)) =>
                     {
+                        let held_since =
+                            self.held_since.get(&(lock.key.clone(), *call)).copied().unwrap_or(0);
                         let mut since = at.max(quiet).max(known.kept_until);
                         // A request may arrive late, over a connection that has been given up: then
                         // the lease must end it. Or it leaves a place in the queue, which gets the

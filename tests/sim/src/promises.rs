@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use crate::oracle::{CallId, poll_behind};
 use crate::plan::{BodyEnds, Fault, Hold, Plan, Topology, What};
+use crate::room::Room;
 use crate::server::Version;
-use crate::world::{ProcessId, World};
+use crate::world::{ProcessId, ServerId, World};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -47,8 +48,8 @@ pub struct Stored {
     /// The key is missing, or marked and in its grace: since so many milliseconds, as far as the
     /// server knows.
     pub is_over: Option<u64>,
-    /// The call that holds it.
-    pub holder: Option<CallId>,
+    /// Who has it, and for whom there is room.
+    pub room: Room,
     /// The first two waiters are of processes that are dead: no other one is told when to ask.
     pub is_deserted: bool,
     /// The first waiter is of a process that is dead: behind a foreign client, only the first one
@@ -100,8 +101,12 @@ struct Key {
     was_foreign: bool,
     /// Its holder waits for it since then.
     waits_for_itself_since: Option<u64>,
-    /// A call that has left, or does not know yet, holds it.
-    astray: Option<(CallId, u64)>,
+    /// The calls that have left, or do not know yet, and have it.
+    astray: BTreeMap<CallId, u64>,
+    /// The calls that were seen to have it at the last look.
+    holders: BTreeSet<CallId>,
+    /// By what a waiter allows: since when there is room for it, where several may have the lock.
+    room_since: BTreeMap<u32, u64>,
     /// When a call last came in or left.
     changed: u64,
     /// When it was last looked at.
@@ -119,6 +124,8 @@ struct Key {
 #[expect(clippy::struct_excessive_bools, reason = "each says of the plan what one promise depends on")]
 pub struct Promises {
     plan: Rc<Plan>,
+    /// The only server.
+    server: Option<ServerId>,
     /// Bytes never take much longer than usual.
     is_even: bool,
     /// The server hands locks over, in the order of their waiters. Where others meddle with a lock
@@ -183,10 +190,29 @@ impl Promises {
                 && !is(|fault| !matches!(fault, Fault::Kill(_) | Fault::Delete(_) | Fault::Foreign(..))),
             stop: stopped(plan),
             plan: Rc::clone(plan),
+            server: None,
             calls: BTreeMap::new(),
             keys: BTreeMap::new(),
             gone: BTreeSet::new(),
         }
+    }
+
+    /// Of a run with this server alone.
+    #[must_use]
+    pub fn with_server(self, server: ServerId) -> Self {
+        Self { server: Some(server), ..self }
+    }
+
+    /// How many may be inside with that caller.
+    #[must_use]
+    pub fn allows(&self, call: CallId) -> u32 {
+        self.hold(call).map_or(1, |hold| hold.allows)
+    }
+
+    /// Several may have the lock.
+    fn is_shared(&self, key: u8) -> bool {
+        let mut calls = (0..self.plan.calls.len()).filter(|call| self.allows(*call) != 1);
+        calls.any(|call| self.only_key(call) == Some(key))
     }
 
     fn hold(&self, call: CallId) -> Option<&Hold> {
@@ -255,7 +281,9 @@ impl Promises {
     fn claims(&self) -> Option<u64> {
         let is_told = self.is_even && self.hands_over && !self.clock_goes_back && !self.comes_late;
         let stop = self.stop.filter(|_| is_told)?;
-        Some(stop * CLAIM + BEHIND_CLAIMS + self.messages())
+        // One of several may be let in while the claim of another one of its process lasts.
+        let times = if (0..self.plan.calls.len()).any(|call| self.allows(call) != 1) { 2 } else { 1 };
+        Some(times * stop * CLAIM + BEHIND_CLAIMS + self.messages())
     }
 
     /// A caller has the lock and knows it, or keeps it taken, or a foreign client has it, or a
@@ -272,9 +300,9 @@ impl Promises {
             Some(Phase::Inside { .. }) | None => true,
             Some(Phase::Ended { kept_until, .. }) => now < kept_until,
         };
-        match lock.holder {
-            Some(holder) => has_it(self.current(holder)),
-            None => lock.is_foreign || lock.is_over.is_none(),
+        match lock.room.holders.as_slice() {
+            [] => lock.is_foreign || lock.is_over.is_none(),
+            holders => holders.iter().any(|holder| has_it(self.current(*holder))),
         }
     }
 
@@ -336,12 +364,19 @@ impl Promises {
         {
             return None;
         }
+        let world = World::here();
+        let room = self.server.and_then(|server| {
+            world.with_server(server, |server, now| Room::of(server, now, &crate::callers::key(key)))
+        });
+        // Several enter at a time, and some hear of it later.
+        let granted = room.filter(|room| room.is_counted).map_or(Vec::new(), |room| room.holders);
         let late = self.calls.get(&call)?.began.saturating_sub(self.messages() + 30 * MILLISECOND);
         let mut waiters = self.calls.iter().filter(|(_, known)| known.phase == Phase::Waiting);
         let (passed, _) = waiters.find(|(other, known)| {
             let Some(hold) = self.hold(**other) else { return false };
             let until = hold.wait.map_or(u64::MAX, |wait| known.began + wait * MILLISECOND);
             hold.keys == [key]
+                && !granted.contains(other)
                 && !hold.redeems
                 && hold.wait != Some(0)
                 && known.began < late
@@ -504,16 +539,22 @@ impl Promises {
             return first;
         };
         let key = self.only_key(first);
+        // Those that several have together do so under a token of their own.
+        let is_alone = |call: CallId| self.allows(call) == 1;
         let others = self.calls.iter().filter(|(call, known)| {
-            known.process == process && key.is_some() && self.only_key(**call) == key
+            known.process == process
+                && key.is_some()
+                && self.only_key(**call) == key
+                && is_alone(first)
+                && is_alone(**call)
         });
         let last = others.filter_map(|(call, known)| Some((ended(known)?, *call))).max();
         last.filter(|(ended, _)| *ended > at).map_or(first, |(_, call)| call)
     }
 
     /// What has nothing to do with whether all is well around the processes.
-    fn look_at_stuck(&self, now: u64, lock: &Stored) -> Option<Broken> {
-        let call = self.current(lock.holder?);
+    fn look_at_stuck(&self, now: u64, lock: &Stored, holder: CallId) -> Option<Broken> {
+        let call = self.current(holder);
         let holder = self.calls.get(&call)?;
         let given_back = |since: u64| now.saturating_sub(since) > self.messages();
         if let Some(since) = holder.blocks_since
@@ -537,14 +578,92 @@ impl Promises {
     }
 
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
-        if let Some(broken) = self.look_at_stuck(now, lock) {
+        let mut holders = lock.room.holders.iter();
+        if let Some(broken) = holders.find_map(|holder| self.look_at_stuck(now, lock, *holder)) {
             return Some(broken);
         }
         if self.is_used(now, lock) {
             self.keys.entry(lock.key).or_default().used = now;
         }
-        let holder = lock.holder.map(|call| self.current(call));
-        let astray = holder.filter(|call| self.is_astray(*call, now));
+        if let Some(broken) = self.look_at_holders(now, lock, quiet) {
+            return Some(broken);
+        }
+        if self.is_shared(lock.key) {
+            self.look_at_room(now, lock, quiet)
+        } else {
+            self.look_at_alone(now, lock, quiet)
+        }
+    }
+
+    /// Each of those that have it knows of it, and is there.
+    fn look_at_holders(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
+        let holders: BTreeSet<_> = lock.room.holders.iter().map(|call| self.current(*call)).collect();
+        let astray: Vec<_> = holders.iter().copied().filter(|call| self.is_astray(*call, now)).collect();
+        let key = self.keys.entry(lock.key).or_default();
+        let before = std::mem::replace(&mut key.holders, holders);
+        let since = |call: CallId| key.astray.get(&call).copied().unwrap_or(now);
+        key.astray = astray.into_iter().map(|call| (call, since(call))).collect();
+        if !self.is_even || !self.hands_over || self.clock_goes_back || self.comes_late {
+            return None;
+        }
+        let key = self.keys.get(&lock.key)?;
+        if let Some(call) = key.holders.difference(&before).find(|call| self.was_gone(**call)) {
+            return Some(("no waiter that has gone gets the lock", format!("call {call}, k{}", lock.key)));
+        }
+        let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
+        let (call, _) = key
+            .astray
+            .iter()
+            .find(|(_, since)| now.saturating_sub(quiet.max(**since)) > TOLD + self.messages())?;
+        Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)))
+    }
+
+    /// A waiter enters at once when there is room for it, and for the one in front of all.
+    fn look_at_room(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
+        let is_told = !lock.is_deserted && !lock.is_unwatched;
+        let kinds: BTreeSet<_> = (0..self.plan.calls.len()).map(|call| self.allows(call)).collect();
+        let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
+        let key = self.keys.entry(lock.key).or_default();
+        key.was_foreign = lock.is_foreign || lock.room.is_free() && key.was_foreign;
+        for allows in kinds {
+            if lock.room.is_for(allows) && is_told && !key.was_foreign {
+                key.room_since.entry(allows).or_insert(now);
+            } else {
+                key.room_since.remove(&allows);
+            }
+        }
+        if !self.is_even || !self.hands_over || self.clock_goes_back {
+            return None;
+        }
+        let key = self.keys.get(&lock.key)?;
+        let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
+        let calm = key.changed.max(quiet).max(key.uncertain_until);
+        if let Some(call) = left.filter(|_| !self.comes_late)
+            && now.saturating_sub(calm) > TOLD + self.messages()
+        {
+            return Some((
+                "a caller that has left has no place in the queue",
+                format!("call {call}, k{}", lock.key),
+            ));
+        }
+        let (waiter, _) = self.calls.iter().find(|(call, known)| {
+            let since = key.room_since.get(&self.allows(**call));
+            known.phase == Phase::Waiting
+                && self.only_key(**call) == Some(lock.key)
+                && runs(known.process)
+                && since.is_some_and(|since| {
+                    now.saturating_sub(calm.max(known.began).max(*since)) > PROMPT + self.messages()
+                })
+        })?;
+        Some((
+            "a lock is handed over at once",
+            format!("call {waiter} waits beside k{}, which has room", lock.key),
+        ))
+    }
+
+    fn look_at_alone(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
+        let first = lock.room.holders.first().copied();
+        let holder = first.map(|call| self.current(call));
         let known = self.keys.get(&lock.key);
         let (last_holder, was_marked) = match holder {
             Some(call) => (Some(call), lock.is_marked),
@@ -559,8 +678,7 @@ impl Promises {
         let is_excused = (lock.is_deserted || was_foreign && lock.is_unwatched) && !is_released;
         let before = self.keys.get(&lock.key).and_then(|key| key.last_holder);
         let is_new = |call: &CallId| before != Some(*call);
-        let granted = holder.filter(is_new).filter(|call| self.was_gone(*call));
-        let waits_for_itself = lock.holder.is_some_and(|holder| lock.waiters.contains(&holder));
+        let waits_for_itself = first.is_some_and(|holder| lock.waiters.contains(&holder));
         let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
         let stopped = holder.filter(is_new).and_then(|call| {
             let process = self.calls.get(&call)?.process;
@@ -579,19 +697,11 @@ impl Promises {
         key.waits_for_itself_since =
             if waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
         key.over_since = lock.is_over.map(|ago| key.over_since.unwrap_or(now - ago * MILLISECOND));
-        key.astray = match (astray, key.astray) {
-            (Some(call), Some((before, since))) if call == before => Some((call, since)),
-            (Some(call), _) => Some((call, now)),
-            (None, _) => None,
-        };
         if !self.is_even || !self.hands_over || self.clock_goes_back {
             return None;
         }
-        let (over_since, astray, key_changed) = (key.over_since, key.astray, key.changed);
+        let (over_since, key_changed) = (key.over_since, key.changed);
         let uncertain_until = key.uncertain_until;
-        if let Some(call) = granted.filter(|_| !self.comes_late) {
-            return Some(("no waiter that has gone gets the lock", format!("call {call}, k{}", lock.key)));
-        }
         if let Some((_, _, call)) = one_too_many.filter(|_| now > uncertain_until && !is_forced) {
             return Some(("a stopped process costs one claim", format!("call {call}, k{}", lock.key)));
         }
@@ -599,12 +709,6 @@ impl Promises {
         let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
         let calm = key.changed.max(quiet).max(key.uncertain_until);
         let limit = PROMPT + self.messages();
-        if let Some((call, since)) = astray
-            && !self.comes_late
-            && now.saturating_sub(since.max(quiet)) > TOLD + self.messages()
-        {
-            return Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)));
-        }
         if let Some(since) = waits_for_itself
             && !self.comes_late
             && now.saturating_sub(since.max(quiet)) > TOLD + self.messages()

@@ -19,6 +19,7 @@ use crate::leads;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
+use crate::room::{Room, caller_of};
 use crate::server::{Bytes, DEFAULT_USER, Version};
 use crate::tickets;
 use crate::world::{Fate, ProcessClock, ProcessId, ServerId, World, spawn};
@@ -130,9 +131,14 @@ pub fn run(plan: &Plan, traced: bool) -> Report {
 async fn simulate(plan: &Plan, traced: bool) -> Report {
     let world = World::begin(plan.seed, plan.latency, traced);
     world.reorder(plan.reorder);
+    let servers = groups::start(&world, plan.topology);
     ORACLE.with(|oracle| {
         let plan = Rc::new(plan.clone());
-        let mut judge = Oracle::with(Promises::of(&plan), Commands::of(&plan));
+        let promises = match servers.as_slice() {
+            [server] => Promises::of(&plan).with_server(*server),
+            _ => Promises::of(&plan),
+        };
+        let mut judge = Oracle::with(promises, Commands::of(&plan));
         let is_refusal = |fault: &Fault| matches!(fault, Fault::RefuseWrites(..) | Fault::Forbid(..));
         if !plan.is_calm() || plan.latency.late > 0 {
             let most = plan.processes.iter().map(|process| process.io_timeout).max();
@@ -148,7 +154,6 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     ERRORS.with(|errors| errors.borrow_mut().clear());
     tickets::begin();
     leads::begin(plan);
-    let servers = groups::start(&world, plan.topology);
     prepare(&world, plan, &servers);
     let processes: Vec<_> = plan
         .processes
@@ -373,7 +378,7 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
     };
     judge(|oracle| oracle.look(seen.as_deref(), is_healthy, slack));
     if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
-        let stored = stored(&seen, *server);
+        let stored = stored(seen, *server);
         judge(|oracle| oracle.look_at(&stored));
         let (executed, connections) = world.with_server(*server, |server, _| server.costs());
         judge(|oracle| oracle.look_at_costs(executed, connections));
@@ -383,7 +388,7 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
 /// The grace of mark.lua, in milliseconds.
 const GRACE: u64 = 100;
 
-fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
+fn stored(seen: Vec<Seen>, server: ServerId) -> Vec<Stored> {
     World::here().with_server(server, |server, now| {
         let numbers = 0..u8::try_from(seen.len()).unwrap_or(u8::MAX);
         let stored = numbers.zip(seen).map(|(number, seen)| {
@@ -393,8 +398,8 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
             let waiters = server.members(now, format!("{name}%queue").as_bytes());
             Stored {
                 key: number,
-                is_over: if seen.is_taken { in_grace(value, left) } else { Some(0) },
-                holder: seen.holder,
+                is_over: if seen.room.is_free() { Some(0) } else { in_grace(value, left) },
+                room: seen.room,
                 is_deserted: seen.is_deserted,
                 is_unwatched: waiters.first().is_some_and(|(member, _)| is_dead(member)),
                 is_foreign: value.starts_with(FOREIGN),
@@ -436,26 +441,18 @@ fn seen(plan: &Plan, servers: &[ServerId]) -> Vec<Seen> {
         _ => None,
     });
     let last = keys.max().copied().unwrap_or(0);
-    let empty = |number| Seen { key: key(number), holder: None, is_taken: false, is_deserted: false };
+    let empty = |number| Seen { key: key(number), room: Room::default(), is_deserted: false };
     let mut seen: Vec<_> = (0..=last).map(empty).collect();
     for server in servers {
         World::here().with_server(*server, |server, now| {
             for lock in &mut seen {
-                if let Some(value) = server.value(now, format!("lock:{}", lock.key).as_bytes()) {
-                    (lock.holder, lock.is_taken) = (caller_of(value), true);
-                }
+                lock.room = Room::of(server, now, &lock.key).unwrap_or(std::mem::take(&mut lock.room));
                 let queue = format!("lock:{}%queue", lock.key);
                 lock.is_deserted |= is_deserted(&server.members(now, queue.as_bytes()));
             }
         });
     }
     seen
-}
-
-/// The number in the label of the caller whose token it is.
-fn caller_of(value: &[u8]) -> Option<CallId> {
-    let token = std::str::from_utf8(value).ok()?.split(['=', '!']).next()?;
-    token.rsplit('/').next()?.strip_prefix("call-")?.parse().ok()
 }
 
 /// All is well again; every manager shuts down, and nothing is left.

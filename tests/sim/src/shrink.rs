@@ -1,7 +1,7 @@
 //! From a plan that violates a property to a short one that violates the same: what is not needed
 //! is left out.
 
-use crate::plan::Plan;
+use crate::plan::{Plan, What};
 use crate::run::run;
 
 /// How often a plan is tried at most.
@@ -25,6 +25,12 @@ pub fn shrink(plan: &Plan) -> Plan {
         leave_out(&mut plan, |plan| &mut plan.calls, &mut still);
         if plan.calls.len() + plan.faults.len() == before {
             break;
+        }
+    }
+    for call in 0..plan.calls.len() {
+        let candidate = with_one_alone(&plan, call);
+        if still(&candidate) {
+            plan = candidate;
         }
     }
     for simpler in [without_reordering, with_even_latency, with_true_clocks] {
@@ -58,6 +64,15 @@ fn leave_out<T: Clone>(
         }
         size /= 2;
     }
+}
+
+/// That caller allows nobody beside it.
+fn with_one_alone(plan: &Plan, call: usize) -> Plan {
+    let mut plan = plan.clone();
+    if let Some(What::Hold(hold)) = plan.calls.get_mut(call).map(|call| &mut call.what) {
+        hold.allows = 1;
+    }
+    plan
 }
 
 fn without_reordering(plan: &Plan) -> Plan {

@@ -456,3 +456,46 @@ fn a_release_during_which_the_clock_goes_ahead_may_say_that_the_lock_was_lost() 
         plan
     });
 }
+
+/// One of several that entered took the hint for the waiter behind it along: that one slept until
+/// its own poll beside a lock with room.
+#[test]
+fn a_waiter_behind_one_of_several_enters_when_the_lease_of_another_one_is_over() {
+    holds(|seed| {
+        let counted = |allows: u32, hold: u64| Hold { allows, hold, ..Hold::of(0) };
+        let kept = Hold { min_hold: Some(300), ..counted(0, 150) };
+        let mut plan = Plan::quiet(seed, 2);
+        for hold in [counted(3, 3_000), counted(0, 200), kept] {
+            plan = plan.with_call(0, 0, What::Hold(hold));
+        }
+        plan.with_call(20, 1, What::Hold(counted(0, 2_000))).with_call(30, 1, What::Hold(counted(0, 10)))
+    });
+}
+
+/// The set of those that have the lock was stored, and then might not get its expiry: it stayed for
+/// ever.
+#[test]
+fn a_server_that_forbids_an_expiry_keeps_nobody_inside() {
+    holds(|seed| {
+        let reader = Hold { allows: 0, wait: Some(300), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1).with_call(200, 0, What::Hold(reader));
+        plan.faults.push((100, Fault::Forbid(0, "pexpire", 1_000)));
+        plan
+    });
+}
+
+/// One that could not make the set last for its lease was in it, and found itself there when it asked
+/// again: the set ended long before, and a writer entered beside it.
+#[test]
+fn one_of_several_enters_only_with_a_set_that_lasts_for_its_lease() {
+    holds(|seed| {
+        let first = Hold { ttl: 300, allows: 3, hold: 5_000, ..Hold::of(0) };
+        let second = Hold { allows: 2, hold: 3_000, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(0, 0, What::Hold(first))
+            .with_call(200, 1, What::Hold(second))
+            .with_call(900, 0, What::Hold(Hold::of(0)));
+        plan.faults.push((50, Fault::Forbid(0, "pexpire", 500)));
+        plan
+    });
+}

@@ -37,6 +37,26 @@ async fn holding() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", shared, min_hold = "1s")]
+async fn shared() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "a", shared = false, permits = 5)]
+fn permits() -> Result<(), LockError> {
+    Ok(())
+}
+
+struct Tenant {
+    id: u64,
+    limit: u32,
+}
+
+#[distributed_lock(key = "tenant:{tenant.id}", permits = { tenant.limit }, wait = "30s")]
+async fn permits_of_an_expression(tenant: &Tenant) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "a", wait = "0s", on_error = ignore::<LockError>)]
 fn a_path_as_the_handler() {}
 
@@ -75,5 +95,6 @@ fn of_an_expression(id: u32) -> Result<u32, LockError> {
 #[test]
 fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
+    let _ = (shared, permits, permits_of_an_expression);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
 }

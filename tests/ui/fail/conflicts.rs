@@ -27,6 +27,26 @@ async fn ticket_of_a_reentrant_call(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())
 }
 
+#[distributed_lock(key = "stock:{sku}", ticket = lock, shared)]
+async fn ticket_of_one_of_several_holders(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{sku}", shared, permits = 5)]
+async fn shared_with_permits(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], shared)]
+async fn several_keys_shared(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], permits = { limit })]
+async fn several_keys_with_permits(sku: &str, limit: u32) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
 #[distributed_lock(key = "stock:{lock}", guard = lock)]
 fn guard_named_like_an_argument_in_a_pattern((lock, _): (u32, u32)) -> Result<u32, LockError> {
     Ok(lock)

@@ -44,4 +44,9 @@ async fn ttl_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", permits = limit)]
+async fn permits_of_another_type(sku: &str, limit: usize) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

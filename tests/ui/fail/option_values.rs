@@ -63,6 +63,26 @@ async fn reentrant_string(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", permits = 0)]
+async fn permits_for_nobody(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", permits = 10_001)]
+async fn permits_for_too_many(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", permits = "5")]
+async fn permits_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", shared = "yes")]
+async fn shared_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "stock:{sku}", renew = 0)]
 async fn renew_integer(sku: &str) -> Result<(), LockError> {
     Ok(())

@@ -11,6 +11,7 @@ use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
 use crate::ground::clock::Moment;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::token::Token;
 
@@ -46,6 +47,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        limit: Limit::ONE,
         ticket: None,
         fenced: true,
         one_try: false,

@@ -41,7 +41,9 @@ pub(super) fn renewals(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     let mut before: Option<&Request> = None;
     for (_, request) in requests {
         let is_next = match request.action {
-            Action::Renew { shortens: false, .. } if count < LONGEST && request.passed_on.is_none() => {
+            Action::Renew { shortens: false, .. }
+                if count < LONGEST && request.passed_on.is_none() && !request.limit.is_counted() =>
+            {
                 count += 1;
                 true
             }

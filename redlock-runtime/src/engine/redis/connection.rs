@@ -194,6 +194,7 @@ impl RedisConnection {
                     }
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
+                Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
                 Reply::Acquire(Verdict::Granted { fence } | Verdict::Claimed { fence }) if request.fenced => {
                     self.fences.learn(sent, now, *fence);
                 }

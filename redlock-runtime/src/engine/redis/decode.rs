@@ -10,12 +10,13 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Record, Redirect, Refusal, Reply, ServerTime,
-    Verdict,
+    Action, ConnectionEvent, Counted, Inspection, Place, Push, PushKind, Record, Redirect, Refusal, Reply,
+    ServerTime, Verdict,
 };
 use crate::engine::slots::Slot;
 use crate::ground::error::Holder;
 use crate::ground::key::is_side_name;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::token::{self, MARK, Token};
 
@@ -68,7 +69,9 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
         (Action::Repair { .. }, Value::Int(2))
         | (Action::Watch, Value::Int(-1))
         | (Action::WatchHolder, Value::Int(0)) => Reply::Free,
-        (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
+        (Action::Release | Action::Renew { .. } | Action::ExpireLater, Value::Int(2)) => {
+            Reply::Refused(Refusal::Unfinished)
+        }
         (Action::Reserve { .. } | Action::Draw, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
         }
@@ -120,22 +123,61 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
                 _ => None,
             };
             let queue = match members {
-                [Value::Array(members)] if action != Action::Leader => {
+                [Value::Array(members), ..] if action != Action::Leader => {
                     members.iter().map(|member| owner(text(member)?)).collect()
                 }
                 _ => Vec::new(),
             };
+            let counted = match members {
+                [_, Value::Array(parts)] => read_counted(value, parts).map(Box::new),
+                _ => None,
+            };
+            let mut holder = holder(value, *pttl, granted);
+            holder.inside = counted.as_ref().map_or(0, |counted| counted.inside);
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
             Reply::Found(Some(Inspection {
-                holder: holder(value, *pttl, granted),
+                holder,
                 value: Token::naming(value),
                 waiters,
                 queue,
                 record,
+                counted,
             }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }
+}
+
+/// Those that have a lock with this value, `%holders|least limit|phase`: how many they are, then of
+/// each the member and what is left of its lease.
+fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
+    let [limit, _] = counted_parts(value)?;
+    let [Value::Int(inside), holders @ ..] = parts else { return None };
+    let holder = |pair: &[Value]| match pair {
+        [member, Value::Int(left)] => {
+            let left = u64::try_from(*left).ok().map(Duration::from_millis)?;
+            Some((text(member).and_then(owner), left))
+        }
+        _ => None,
+    };
+    Some(Counted {
+        limit: Limit::of(limit.parse().ok()?),
+        inside: u32::try_from(*inside).ok()?,
+        holders: holders.chunks(2).filter_map(holder).collect(),
+    })
+}
+
+/// What stands behind the prefix in the value of a counted lock, and behind that.
+fn counted_parts(value: &[u8]) -> Option<[&str; 2]> {
+    let (limit, rest) = std::str::from_utf8(value).ok()?.strip_prefix(COUNTED)?.split_once('|')?;
+    Some([limit, rest])
+}
+
+/// How many have the lock, in the answer to a request for it: `%holders|least limit|phase|number`.
+/// Else 0.
+fn inside(value: &[u8]) -> u32 {
+    let number = counted_parts(value).and_then(|[_, rest]| rest.split_once('|')?.1.parse().ok());
+    number.unwrap_or(0)
 }
 
 /// One that another kind of client has written counts as none.
@@ -171,6 +213,8 @@ fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         granted: number(granted).and_then(NonZeroU64::new),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
+        inside: inside(value),
+        limit: counted_parts(value).and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?))),
     }
 }
 
@@ -212,6 +256,9 @@ pub(super) fn nonsense(value: &Value) -> Reply {
         format!("the server answered a lock script with {kind} that the script cannot return").into(),
     ))
 }
+
+/// The start of the value of a counted lock.
+const COUNTED: &str = "%holders|";
 
 const IN_A_CLUSTER: &str = "this server is part of a Cluster (CROSSSLOT): its address starts with redis+cluster:// instead of redis://";
 

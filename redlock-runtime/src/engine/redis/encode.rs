@@ -1,5 +1,7 @@
 //! Requests as commands: which script, with which keys and arguments.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, write_command, write_word};
@@ -25,7 +27,13 @@ pub(super) struct Encoder {
     floor: Option<u64>,
     /// The ttl of the last plain `SET` in milliseconds, and its digits: most calls have the same.
     ttl: (u64, String),
+    /// Locks that may be counted. A script for another one does not name those that have it: that
+    /// makes it a twentieth longer.
+    counted: HashSet<Arc<str>>,
 }
+
+/// So many of them are kept in mind.
+const MOST_COUNTED: usize = 4_096;
 
 impl Encoder {
     pub(super) fn new(session: Session) -> Self {
@@ -34,6 +42,7 @@ impl Encoder {
             sent: SentScripts::default(),
             floor: None,
             ttl: (0, "0".to_owned()),
+            counted: HashSet::new(),
         }
     }
 
@@ -84,8 +93,24 @@ impl Encoder {
         shortens && self.session.late_requests == LateRequests::Impossible
     }
 
+    /// The server may count those that have this lock: the next request names them.
+    pub(super) fn may_be_counted(&mut self, name: &Arc<str>) {
+        if !self.counted.contains(name) {
+            if self.counted.len() == MOST_COUNTED {
+                self.counted.clear();
+            }
+            self.counted.insert(Arc::clone(name));
+        }
+    }
+
     pub(super) fn script(&self, request: &Request) -> Option<Script> {
         match request.action {
+            Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
+            Action::Renew { shortens, .. } if request.limit.is_counted() => {
+                Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
+            }
+            Action::ExpireLater if request.limit.is_counted() => Some(Script::End),
+            Action::Release if request.limit.is_counted() => Some(Script::Leave),
             Action::Release if !self.session.queues => Some(Script::GiveUp),
             Action::Renew { .. } | Action::ExpireLater if request.passed_on.is_some() => Some(Script::PassOn),
             action => Script::of(action),
@@ -141,6 +166,9 @@ impl Encoder {
         } else {
             // Enough for most requests, so that the buffer need not grow.
             let inbox = self.session.inbox.len();
+            if request.limit.is_counted() {
+                self.may_be_counted(&request.name);
+            }
             let bytes = 4 * request.name.len() + 2 * inbox + request.token.value().len() + 260;
             let mut command = Command::begin(into, bytes);
             self.write_words(request, &mut command);
@@ -182,6 +210,10 @@ impl Encoder {
         self.call(script, command);
         let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
+        if let Script::Enter | Script::Stay | Script::End | Script::Leave = script {
+            self.write_counted(script, request, command);
+            return;
+        }
         if let (Script::PassOn, Some(passed_on)) = (script, &request.passed_on) {
             self.write_passed_on(request, passed_on, command);
             return;
@@ -189,8 +221,9 @@ impl Encoder {
         match request.action {
             Action::Announce | Action::Leader => self.write_about_leader(request, command),
             Action::Inspect => {
-                command.arg("2").arg(&*request.name);
+                command.arg("3").arg(&*request.name);
                 keyspace.write_queue(command, &request.name);
+                keyspace.write_holders(command, &request.name);
             }
             Action::Repair { shortens } => {
                 command.arg("1").arg(&*request.name).arg(request.token.value()).arg(ttl);
@@ -208,8 +241,11 @@ impl Encoder {
                 keyspace.write_clock(command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence).arg(late.then_some(LATE));
             }
-            Action::Watch
-            | Action::WatchHolder
+            Action::Watch => {
+                command.arg("1").arg(&*request.name).arg(request.token.value());
+                command.arg((request.phase > 0).then_some(request.phase));
+            }
+            Action::WatchHolder
             | Action::WatchLeader
             | Action::TakeAway
             | Action::List { .. }
@@ -312,17 +348,54 @@ impl Encoder {
     /// Those of a script that knows the queue, and how many they are.
     fn write_keys(&self, command: &mut Command<'_>, request: &Request) {
         let keyspace = &self.session.keyspace;
-        command.arg("4").arg(&*request.name);
+        let names_holders = match request.action {
+            Action::ForceRelease => true,
+            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
+                request.limit.is_counted() || self.counted.contains(&request.name)
+            }
+            _ => request.limit.is_counted(),
+        };
+        command.arg(if names_holders { "5" } else { "4" }).arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
+        if names_holders {
+            keyspace.write_holders(command, &request.name);
+        }
+    }
+
+    /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
+    fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
+        let kind = format_args!("n{}", request.limit.number());
+        if let Script::Stay = script {
+            command.arg("2").arg(&*request.name);
+            self.session.keyspace.write_holders(command, &request.name);
+            command.arg(request.token.value()).arg(in_ms(request.ttl));
+            command.arg("").arg(&*self.session.inbox).arg(kind);
+            return;
+        }
+        self.write_keys(command, request);
+        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        let (how, _, at_most) = self.how(request.action);
+        match request.action {
+            Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
+            Action::Release if self.session.foreign_clients => command.arg(request.releases),
+            _ => command.arg(how),
+        };
+        // Also of one try: it names the member.
+        command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
+        match self.floor {
+            Some(floor) => command.arg(floor),
+            None => command.arg(""),
+        };
+        command.arg(kind);
     }
 
     /// A queue that access rules keep from this connection is none to it: it takes a free lock past
     /// those who wait.
     fn write_queue(&self, command: &mut Command<'_>, request: &Request) {
         match request.action {
-            action if action.takes() && !self.session.queues => {
+            action if (action.takes() || request.limit.is_counted()) && !self.session.queues => {
                 self.session.keyspace.write_no_queue(command, &request.name);
             }
             _ => self.session.keyspace.write_queue(command, &request.name),
@@ -349,16 +422,17 @@ impl Encoder {
 
     /// One call for several locks.
     pub(super) fn acquire_all(&mut self, requests: &[(Id, Request)], into: &mut Vec<u8>) {
-        let bytes = |(_, request): &(Id, Request)| 3 * request.name.len() + request.token.value().len() + 80;
+        let bytes = |(_, request): &(Id, Request)| 4 * request.name.len() + request.token.value().len() + 80;
         let bytes = requests.iter().map(bytes).sum::<usize>() + self.session.inbox.len() + 160;
         let mut command = Command::begin(into, bytes);
         self.call(Script::AcquireAll, &mut command);
         let Session { keyspace, inbox, .. } = &*self.session;
-        command.arg(3 * requests.len() + 1);
+        command.arg(4 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
             self.write_queue(&mut command, request);
             keyspace.write_claim(&mut command, &request.name);
+            keyspace.write_holders(&mut command, &request.name);
         }
         for (_, request) in requests.iter().take(1) {
             keyspace.write_clock(&mut command, &request.name);

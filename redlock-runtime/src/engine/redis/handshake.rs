@@ -37,6 +37,9 @@ const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
 const NEEDED: [&str; 10] =
     ["EVAL", "EVALSHA", "GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
+/// A counted lock needs these, too.
+const COUNTING: [&str; 5] = ["ZADD", "ZCARD", "ZRANGE", "ZREM", "ZSCORE"];
+
 /// No script has this digest.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
@@ -270,7 +273,12 @@ impl HandshakeCommands {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
-            abilities: Abilities { hands_over, tracks_changes, votes: false },
+            abilities: Abilities {
+                hands_over,
+                tracks_changes,
+                votes: false,
+                counts: !COUNTING.iter().any(|command| missing.contains(command)),
+            },
             allows_queues: missing.is_empty(),
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
@@ -450,7 +458,7 @@ impl Session {
             server_info: ServerInfo { clock: 1, up_for, durable: false, round_trip: up_for },
             foreign_clients: false,
             queues: true,
-            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
+            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false, counts: true },
             late_requests: LateRequests::Impossible,
             native_delete: None,
             _identity: None,

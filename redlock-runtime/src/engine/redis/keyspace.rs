@@ -1,7 +1,8 @@
-//! The names of the keys beside a lock: its queue, its claim, and the clock of fencing tokens.
+//! The names of the keys beside a lock: its queue, its claim, its holders, and the clock of fencing
+//! tokens.
 //!
 //! A single server has one clock. In a Cluster, all keys of a script live in one slot, so each slot
-//! has a clock. The queue and the claim of a lock with a hash tag have that tag; any others get a
+//! has a clock. What else is beside a lock with a hash tag has that tag; any others get a
 //! tag of the lock's slot in front. All names start with the prefix, so that access rules can name
 //! them.
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use crate::engine::slots::{Slot, hash_tag};
-use crate::ground::key::{CLAIM, CLOCK, LEADER, QUEUE, is_side_name};
+use crate::ground::key::{CLAIM, CLOCK, HOLDERS, LEADER, QUEUE, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {
@@ -35,6 +36,11 @@ impl Keyspace {
     /// Appends the name of the claim of a lock.
     pub(super) fn write_claim(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, CLAIM);
+    }
+
+    /// Appends the name of the set of those that have a counted lock.
+    pub(super) fn write_holders(&self, command: &mut Command<'_>, lock: &str) {
+        self.write_beside(command, lock, HOLDERS);
     }
 
     /// Appends the name of the record of a lock's leader.
@@ -127,12 +133,13 @@ mod tests {
     use super::*;
     use crate::engine::redis::command::words_of;
 
-    fn side_names(prefix: &str, key: &str) -> [String; 3] {
+    fn side_names(prefix: &str, key: &str) -> [String; 4] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut written = Vec::new();
         let mut command = Command::begin(&mut written, 0);
         keyspace.write_queue(&mut command, &lock);
         keyspace.write_claim(&mut command, &lock);
+        keyspace.write_holders(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
         command.end();
         words_of(&written).try_into().unwrap_or_default()
@@ -157,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_never_share_a_queue_or_a_claim() {
+    fn two_locks_never_share_a_queue_a_claim_or_holders() {
         let tag = Slot::of("lock:k").tag();
-        let [queue, claim, _] = side_names("lock:", "k");
-        let [other, others_claim, _] = side_names("lock:", &format!("{{{tag}}}k"));
-        let names = [queue, claim, other, others_claim];
-        assert!((0..4).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
+        let [queue, claim, holders, _] = side_names("lock:", "k");
+        let [other, others_claim, others_holders, _] = side_names("lock:", &format!("{{{tag}}}k"));
+        let names = [queue, claim, holders, other, others_claim, others_holders];
+        assert!((0..6).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
     }
 }

@@ -14,6 +14,9 @@ pub(super) const RAISE: &str = parts!("time" "fence" "raise");
 /// Renews without `exactly`, so it never tells waiters.
 pub(super) const CONFIRM: &str = parts!("granted" "keep" "mark" "renew");
 
+/// The same for one of several that have a counted lock.
+pub(super) const CONFIRM_COUNTED: &str = parts!("confirm_counted");
+
 #[derive(Clone, Copy)]
 pub(super) enum Script {
     Acquire,
@@ -36,10 +39,14 @@ pub(super) enum Script {
     RenewAll,
     Watch,
     Redeem,
+    Enter,
+    Stay,
+    End,
+    Leave,
 }
 
 impl Script {
-    const COUNT: usize = 20;
+    const COUNT: usize = 24;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -63,6 +70,10 @@ impl Script {
         Self::RenewAll,
         Self::Watch,
         Self::Redeem,
+        Self::Enter,
+        Self::Stay,
+        Self::End,
+        Self::Leave,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -101,17 +112,17 @@ impl Script {
     fn plain(self) -> &'static str {
         match self {
             Self::Acquire => {
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire")
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire")
             }
             Self::Renew => parts!("granted" "keep" "time" "mark" "queue" "tell" "renew"),
             Self::PassOn => parts!("time" "mark" "queue" "tell" "pass_on"),
             Self::Release => {
-                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
+                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release")
             }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
             Self::ForceRelease => {
-                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release")
+                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "force_release")
             }
             Self::TakeAway => parts!("mark" "take_away"),
             Self::Vote => parts!("granted" "vote"),
@@ -125,9 +136,19 @@ impl Script {
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::Watch => parts!("granted" "watch"),
             Self::Redeem => parts!("time" "fence" "mark" "queue" "caller" "tell" "give" "redeem"),
+            Self::Enter => parts!(
+                "time" "fence" "enter_free" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "enter"
+            ),
+            Self::Stay => parts!("time" "stay" "granted" "keep" "mark" "renew"),
+            Self::End => parts!(
+                "time" "fence" "mark" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "end" "granted" "keep" "renew"
+            ),
+            Self::Leave => parts!(
+                "leave_counted" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "leave" "release"
+            ),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire"),
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire"),
                 "end\n",
                 parts!("acquire_all")
             ),
@@ -200,6 +221,15 @@ mod tests {
         assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
         let noted = format!("redis.pcall('SET', claim, next_inbox, 'PX', '{}')", QUEUE_TTL.as_millis());
         assert!(short_way.contains(&noted), "{noted}");
+        // The grace in the short ways of counted locks, and with the ms by which they round up.
+        for (short_way, needs) in [
+            (include_str!("scripts/enter_free.lua"), ">= ARGV[2] + 101\n"),
+            (include_str!("scripts/enter_free.lua"), "ARGV[2] + 101 + math.floor((ARGV[2] + 1) / 3)"),
+            (include_str!("scripts/stay.lua"), "lasts + 100 + math.floor(lasts / 3)"),
+            (include_str!("scripts/leave_counted.lua"), "left + 100)"),
+        ] {
+            assert!(short_way.contains(needs), "{needs}");
+        }
     }
 
     #[test]
@@ -209,7 +239,14 @@ mod tests {
             let script = source.strip_prefix(include_str!("scripts/sharded.lua")).unwrap_or(source);
             assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
         }
-        for script in [Script::Acquire, Script::Release, Script::ForceRelease, Script::AcquireAll] {
+        for script in [
+            Script::Acquire,
+            Script::Release,
+            Script::ForceRelease,
+            Script::AcquireAll,
+            Script::Enter,
+            Script::Leave,
+        ] {
             assert!(script.source(true).contains("= listeners(next_inbox, next_token, lock) > 0"));
         }
     }

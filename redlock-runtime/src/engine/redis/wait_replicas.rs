@@ -17,7 +17,7 @@ use super::encode::in_ms;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::node::RedisNode;
-use super::scripts::CONFIRM;
+use super::scripts::{CONFIRM, CONFIRM_COUNTED};
 use crate::engine::command::Command;
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Request, Unconfirmed};
 use crate::ground::clock::Moment;
@@ -135,8 +135,17 @@ impl Confirmer {
     async fn send(&self, open: &mut OpenConnection, batch: &[Pending]) -> Result<Vec<Value>, Interrupted> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
         for Pending { request, .. } in batch.iter().filter(|_| !open.has_written) {
-            pipeline.cmd("EVAL").arg(CONFIRM).arg(1);
-            pipeline.arg(&*request.name).arg(request.token.value()).arg(in_ms(request.ttl));
+            let command = pipeline.cmd("EVAL");
+            if request.phase > 0 {
+                command.arg(CONFIRM_COUNTED).arg(1).arg(&*request.name).arg(request.phase);
+            } else {
+                command
+                    .arg(CONFIRM)
+                    .arg(1)
+                    .arg(&*request.name)
+                    .arg(request.token.value())
+                    .arg(in_ms(request.ttl));
+            }
         }
         // Zero would wait for ever.
         let now = Moment::now();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock::queue::Contended;
+use super::lock::queue::Remembered;
 use crate::engine::EngineSettings;
 use crate::engine::hold_times::HoldTimes;
 use crate::engine::outbox::Outbox;
@@ -25,7 +25,9 @@ pub(super) struct Context {
     pub(super) attempts: HashMap<Id, Arc<str>>,
     /// The attempts that may get a push: they wait on the server, or are being released after that.
     pub(super) by_token: HashMap<Token, Id>,
-    pub(super) contended: Contended,
+    pub(super) contended: Remembered,
+    /// The locks whose callers differ in how many they let in, as was reported.
+    pub(super) differing: Remembered,
     pub(super) connected: bool,
     /// The reason that there is no connection; `None` while there is one, and before the first has
     /// failed.
@@ -55,11 +57,12 @@ impl Context {
             timers: Timers::default(),
             attempts: HashMap::default(),
             by_token: HashMap::default(),
-            contended: Contended::default(),
+            contended: Remembered::default(),
+            differing: Remembered::default(),
             connected: false,
             trouble: None,
             broke: "not connected to Redis yet".into(),
-            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
+            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false, counts: false },
             hold_times: HoldTimes::default(),
             answer_time: AnswerTime::new(settings.io_timeout),
             questions: HashMap::default(),

@@ -8,10 +8,12 @@
 //! Each request of a batch is executed at once, under a mutex, with the effect that the script of
 //! the same action has on a server: a lock has a holder with an expiry and a queue of waiters, and
 //! a release grants it to the first of these that is still there, by a push into its inbox. A
-//! claim that was not renewed takes the whole process out of the queue.
+//! claim that was not renewed takes the whole process out of the queue. Where several may be inside, a
+//! release lets in as many waiters as there is room for.
 
 #[cfg(feature = "testing")]
 mod faults;
+mod inside;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -30,8 +32,10 @@ use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::Holder;
 use crate::ground::host::{HashMap, wall_clock, wall_clock_before};
 use crate::ground::key::LEADER;
+use crate::ground::limit::Limit;
 use crate::ground::token::{self, Token};
 use faults::Faults;
+use inside::{Inside, Member};
 
 type Inbox = UnboundedSender<ConnectionEvent>;
 
@@ -83,7 +87,10 @@ impl Store {
 /// Exists while it has a holder or waiters.
 #[derive(Default)]
 struct Lock {
+    /// It has the lock alone.
     holder: Option<Holding>,
+    /// Those that have it beside others.
+    inside: Inside,
     queue: VecDeque<Waiter>,
     /// The inbox of the waiter that got the lock last, while others wait.
     claim: Option<Inbox>,
@@ -99,14 +106,21 @@ struct Holding {
     inbox: Inbox,
 }
 
+#[derive(Clone)]
 struct Waiter {
     token: Token,
     ttl: Duration,
     fenced: bool,
+    limit: Limit,
     inbox: Inbox,
 }
 
 impl Waiter {
+    fn of(request: &Request, inbox: &Inbox) -> Self {
+        let Request { token, ttl, fenced, limit, .. } = request;
+        Self { token: token.clone(), ttl: *ttl, fenced: *fenced, limit: *limit, inbox: inbox.clone() }
+    }
+
     /// False when the waiter's engine has ended.
     fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
         let push = Push { token: self.token.clone(), name: Arc::clone(name), kind, followers: "".into() };
@@ -141,7 +155,7 @@ impl MemoryNode {
 
     /// A change that is not made by an engine cannot happen here, and the node loses no locks.
     pub(crate) fn server_info(now: Moment) -> (Abilities, ServerInfo) {
-        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false, counts: true };
         let server_info = ServerInfo {
             clock: server_time(now).0,
             up_for: Duration::ZERO,
@@ -205,7 +219,11 @@ impl MemoryNode {
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
             lock.holder = None;
         }
+        lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
+            Action::Acquire(mode) if request.limit.is_counted() => {
+                Reply::Acquire(lock.enter(request, mode, inbox, now, clock))
+            }
             Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
                 Reply::Acquire(lock.acquire(request, mode, inbox, now, clock))
             }
@@ -213,15 +231,15 @@ impl MemoryNode {
                 *clock = clock.saturating_add(count.into());
                 Reply::Reserved { last: *clock }
             }
-            Action::Draw if lock.is(&request.token) => Reply::Reserved { last: next_fence(now, clock) },
-            Action::Watch | Action::WatchHolder => match &lock.holder {
-                Some(holder) if lock.is(&request.token) => Reply::HeldFor { left: holder.expires.since(now) },
-                Some(_) => Reply::NotHeld,
-                None => Reply::Free,
+            Action::Draw => lock.draw(request, now, clock),
+            Action::Watch | Action::WatchHolder => match lock.expires(&request.token) {
+                Some(expires) => Reply::HeldFor { left: expires.since(now) },
+                None if lock.is_free() => Reply::Free,
+                None => Reply::NotHeld,
             },
             Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
-            Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.holder.is_none() }),
-            Action::Reserve { .. } | Action::Draw => Reply::NotHeld,
+            Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
+            Action::Reserve { .. } => Reply::NotHeld,
             Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { .. } | Action::Repair { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>
@@ -255,16 +273,16 @@ impl MemoryNode {
             | Action::WatchLeader => Reply::Found(lock.found(now)),
             Action::TakeAway => match lock.holder.take_if(|holder| holder.name() == request.token) {
                 Some(holder) => {
-                    holder.tell_taken_away(&request.name);
+                    tell_taken_away(&request.name, holder.token, &holder.inbox);
                     Reply::Done
                 }
                 None => Reply::NotHeld,
             },
             Action::ForceRelease => {
                 let found = lock.found(now);
-                if let Some(holder) = lock.holder.take() {
-                    holder.tell_taken_away(&request.name);
-                    lock.grant(&request.name, None, now, clock);
+                lock.take_away(&request.name);
+                if found.is_some() {
+                    lock.let_in(&request.name, None, now, clock);
                 }
                 Reply::Found(found)
             }
@@ -272,7 +290,7 @@ impl MemoryNode {
         if lock.leader() != before {
             tell_observers(&request.name, observers.remove(&request.name));
         }
-        if lock.holder.is_none() && lock.queue.is_empty() {
+        if lock.is_free() && lock.queue.is_empty() {
             locks.remove(&request.name);
         }
         reply
@@ -288,6 +306,13 @@ fn tell_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
     }
 }
 
+/// The holder with this token has lost the lock to an operator.
+fn tell_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
+    let push = Push { token, name: Arc::clone(name), kind: PushKind::TakenAway, followers: "".into() };
+    // Its manager may have gone.
+    let _ = inbox.send(ConnectionEvent::Push(push));
+}
+
 /// The microseconds of its clock, as on a server.
 fn server_time(now: Moment) -> ServerTime {
     ServerTime(now.to_nanos() / 1000)
@@ -296,17 +321,6 @@ fn server_time(now: Moment) -> ServerTime {
 impl Holding {
     fn new(token: Token, since: Moment, expires: Moment, inbox: Inbox) -> Self {
         Self { token, since, expires, inbox }
-    }
-
-    fn tell_taken_away(self, name: &Arc<str>) {
-        let push = Push {
-            token: self.token,
-            name: Arc::clone(name),
-            kind: PushKind::TakenAway,
-            followers: "".into(),
-        };
-        // Its manager may have gone.
-        let _ = self.inbox.send(ConnectionEvent::Push(push));
     }
 
     fn name(&self) -> Token {
@@ -318,7 +332,7 @@ impl Holding {
             owner: token::owner_of(self.token.value()),
             granted: wall_clock_before(now.since(self.since)),
             expires_in: Some(self.expires.since(now)),
-            usual_hold: None,
+            ..Holder::default()
         }
     }
 }
@@ -333,7 +347,7 @@ impl Lock {
         clock: &mut u64,
     ) -> Verdict {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
-        if self.holder.is_none() {
+        if self.is_free() {
             self.drop_stuck(&request.name, inbox);
         }
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
@@ -341,16 +355,15 @@ impl Lock {
             if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
                 return Verdict::QueueFull { waiters };
             }
-            if self.holder.is_some() || !self.queue.is_empty() {
-                let (token, ttl, fenced) = (request.token.clone(), request.ttl, request.fenced);
-                self.queue.push_back(Waiter { token, ttl, fenced, inbox: inbox.clone() });
+            if !self.is_free() || !self.queue.is_empty() {
+                self.queue.push_back(Waiter::of(request, inbox));
             }
         }
-        let was_free = self.holder.is_none();
+        let was_free = self.is_free();
         if was_free {
-            self.grant(&request.name, Some(&request.token), now, clock);
+            self.let_in(&request.name, Some(&request.token), now, clock);
         }
-        if self.holder.is_none() || self.is(&request.token) {
+        if self.is_free() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
             let has_waited = mode.has_waited();
             let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
@@ -361,10 +374,77 @@ impl Lock {
             let fence = if request.fenced { next_fence(now, clock) } else { 0 };
             return if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } };
         }
-        let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
+        self.busy(request, now)
+    }
+
+    fn busy(&self, request: &Request, now: Moment) -> Verdict {
+        let place = self.queue.iter().position(|waiter| waiter.token == request.token);
+        let place = place.and_then(|in_front| u32::try_from(in_front).ok());
         Verdict::Busy {
-            holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
+            holder: self.seen(request.limit, now),
             place: place.map(|in_front| Place { in_front, at: server_time(now) }),
+        }
+    }
+
+    /// As a caller with this limit sees who is inside.
+    fn seen(&self, limit: Limit, now: Moment) -> Holder {
+        self.holder.as_ref().map_or_else(|| self.inside.seen(limit, now), |holder| holder.seen(now))
+    }
+
+    /// As [`acquire`](Self::acquire), for a caller that lets others in beside itself.
+    fn enter(
+        &mut self,
+        request: &Request,
+        mode: Mode,
+        inbox: &Inbox,
+        now: Moment,
+        clock: &mut u64,
+    ) -> Verdict {
+        let (name, token, limit) = (&request.name, &request.token, request.limit);
+        if self.is_free() {
+            self.drop_stuck(name, inbox);
+        }
+        let has_waited = mode.has_waited();
+        let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
+        if self.inside.get(token).is_none() {
+            let is_queued = self.queue.iter().any(|waiter| waiter.token == *token);
+            let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+            if !is_queued
+                && matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most)
+            {
+                return Verdict::QueueFull { waiters };
+            }
+            let has_to_wait = self.holder.is_some() || !self.inside.has_room(limit);
+            if mode != Mode::OneTry && !is_queued && (has_to_wait || !self.queue.is_empty()) {
+                self.queue.push_back(Waiter::of(request, inbox));
+            }
+            self.let_in(name, Some(token), now, clock);
+            if self.holder.is_none() && self.queue.is_empty() && self.inside.has_room(limit) {
+                let waiter = Waiter::of(request, inbox);
+                self.inside.enter(Member::new(waiter, now.after(lasts), has_waited));
+            }
+            if self.inside.get(token).is_none() {
+                return self.busy(request, now);
+            }
+        }
+        self.queue.retain(|waiter| waiter.token != *token);
+        if let Some(member) = self.inside.get_mut(token) {
+            member.expires = member.expires.max(now.after(lasts));
+            member.inbox = inbox.clone();
+            member.is_claim = has_waited;
+        }
+        let fence = self.inside.fence(now, clock);
+        if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } }
+    }
+
+    fn draw(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
+        if self.inside.get(&request.token).is_some() {
+            return Reply::Reserved { last: self.inside.fence(now, clock) };
+        }
+        if self.is(&request.token) {
+            Reply::Reserved { last: next_fence(now, clock) }
+        } else {
+            Reply::NotHeld
         }
     }
 
@@ -413,6 +493,15 @@ impl Lock {
     }
 
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
+        if let Some(member) = self.inside.get_mut(&request.token) {
+            let (before, expires) = (member.expires, now.after(request.ttl));
+            member.expires = if shortens { expires } else { expires.max(before) };
+            member.is_claim = false;
+            if member.expires < before {
+                self.tell_next(&request.name, now);
+            }
+            return Reply::Done;
+        }
         let is_held = self.is_held_by(request);
         match &mut self.holder {
             Some(holder) if is_held => {
@@ -435,8 +524,6 @@ impl Lock {
     /// Tells the first two waiters when the lock expires in front of them, and the first of another
     /// process if these are of one.
     fn tell_next(&self, name: &Arc<str>, now: Moment) {
-        let claim = self.holder.as_ref().map_or(Duration::ZERO, |holder| holder.expires.since(now));
-        let next = PushKind::Next { claim, at: server_time(now) };
         let mut waiters = self.queue.iter();
         let (first, second) = (waiters.next(), waiters.next());
         let is_of_another =
@@ -447,7 +534,9 @@ impl Lock {
             waiters.find(|waiter| is_of_another(waiter))
         };
         for waiter in first.into_iter().chain(second).chain(behind) {
-            waiter.tell(name, next);
+            let ends = self.holder.as_ref().map(|holder| holder.expires);
+            let claim = ends.or_else(|| self.inside.next_end(waiter.limit)).map(|end| end.since(now));
+            waiter.tell(name, PushKind::Next { claim: claim.unwrap_or_default(), at: server_time(now) });
         }
     }
 
@@ -457,39 +546,81 @@ impl Lock {
         if let Some(stuck) = self.claim.take()
             && !stuck.same_channel(asker)
         {
-            self.queue.retain(|waiter| !waiter.inbox.same_channel(&stuck));
-            let name = Arc::clone(name);
-            let push = Push { token: Token::empty(), name, kind: PushKind::PlaceLost, followers: "".into() };
-            // Its manager may have gone.
-            let _ = stuck.send(ConnectionEvent::Push(push));
+            self.drop_waiters_of(name, &stuck);
         }
+    }
+
+    /// The same for those that were let in beside others.
+    fn drop_expired(&mut self, name: &Arc<str>, asker: &Inbox, now: Moment) {
+        for stuck in self.inside.drop_expired(now) {
+            if !stuck.same_channel(asker) {
+                self.drop_waiters_of(name, &stuck);
+            }
+        }
+    }
+
+    fn drop_waiters_of(&mut self, name: &Arc<str>, stuck: &Inbox) {
+        self.queue.retain(|waiter| !waiter.inbox.same_channel(stuck));
+        let name = Arc::clone(name);
+        let push = Push { token: Token::empty(), name, kind: PushKind::PlaceLost, followers: "".into() };
+        // Its manager may have gone.
+        let _ = stuck.send(ConnectionEvent::Push(push));
     }
 
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
         let was_told = self.queue.iter().take(2).any(|waiter| waiter.token == request.token);
         self.queue.retain(|waiter| waiter.token != request.token);
+        if self.inside.leave(&request.token) {
+            self.let_in(&request.name, None, now, clock);
+            self.tell_next(&request.name, now);
+            return Reply::Done;
+        }
         if !self.is_held_by(request) {
+            if !self.inside.is_empty() {
+                // It may have stood in the way of those behind it.
+                self.let_in(&request.name, None, now, clock);
+            }
             if was_told {
                 self.tell_next(&request.name, now);
             }
             return Reply::NotHeld;
         }
         self.holder = None;
-        self.grant(&request.name, None, now, clock);
+        self.let_in(&request.name, None, now, clock);
         Reply::Done
     }
 
     fn is_held(&self, now: Moment) -> bool {
-        self.holder.as_ref().is_some_and(|holder| holder.expires > now)
+        self.holder.as_ref().is_some_and(|holder| holder.expires > now) || self.inside.is_held(now)
+    }
+
+    /// All holders have lost the lock to an operator, or to a fault.
+    fn take_away(&mut self, name: &Arc<str>) {
+        let holder = self.holder.take().map(|holder| (holder.token, holder.inbox));
+        let inside = self.inside.take_all().into_iter().map(|member| (member.token, member.inbox));
+        for (token, inbox) in holder.into_iter().chain(inside) {
+            tell_taken_away(name, token, &inbox);
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.holder.is_none() && self.inside.is_empty()
+    }
+
+    /// Until when this token has the lock.
+    fn expires(&self, token: &Token) -> Option<Moment> {
+        let holder = self.holder.as_ref().filter(|holder| holder.token == *token);
+        holder.map(|holder| holder.expires).or_else(|| self.inside.get(token).map(|member| member.expires))
     }
 
     fn found(&self, now: Moment) -> Option<Inspection> {
-        self.holder.as_ref().map(|holder| Inspection {
-            holder: holder.seen(now),
-            value: holder.name(),
+        (!self.is_free()).then(|| Inspection {
+            holder: self.seen(Limit::ONE, now),
+            value: self.holder.as_ref().map_or_else(|| self.inside.name(), Holding::name),
             waiters: u32::try_from(self.queue.len()).unwrap_or(u32::MAX),
             queue: self.queue.iter().take(100).map(|waiter| token::owner_of(waiter.token.value())).collect(),
             record: self.announced().cloned().map(Box::new),
+            counted: self.inside.seen_one_by_one(now).map(Box::new),
         })
     }
 
@@ -521,14 +652,35 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.token == *token)
     }
 
-    /// Hands the free lock to the longest waiter that is still there. `caller` learns it from its
-    /// reply.
-    fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
-        self.claim = None;
-        while let Some(next) = self.queue.pop_front() {
+    /// The longest waiter, if there is room for it.
+    fn pop_next(&mut self) -> Option<Waiter> {
+        let has_room = |next: &Waiter| self.holder.is_none() && self.inside.has_room(next.limit);
+        self.queue.front().is_some_and(has_room).then(|| self.queue.pop_front()).flatten()
+    }
+
+    /// Hands the free lock to the longest waiter that is still there, or lets in as many as there is
+    /// room for. `caller` learns it from its reply.
+    fn let_in(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
+        let mut has_let_in = false;
+        if self.holder.is_none() {
+            self.claim = None;
+        }
+        while let Some(next) = self.pop_next() {
             let expires = now.after(next.ttl.min(CLAIM));
+            let is_caller = caller == Some(&next.token);
+            if next.limit.is_counted() {
+                self.inside.enter(Member::new(next.clone(), expires, true));
+                let fence = self.inside.fence(now, clock);
+                let granted = PushKind::Granted { fence, at: server_time(now), marked: false };
+                if is_caller || next.tell(name, granted) {
+                    has_let_in = true;
+                } else {
+                    self.inside.leave(&next.token);
+                }
+                continue;
+            }
             self.claim = (!self.queue.is_empty()).then(|| next.inbox.clone());
-            if caller == Some(&next.token) {
+            if is_caller {
                 self.holder = Some(Holding::new(next.token, now, expires, next.inbox));
                 return;
             }
@@ -536,9 +688,11 @@ impl Lock {
             let marked = !self.queue.is_empty();
             if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
                 self.holder = Some(Holding::new(next.token, now, expires, next.inbox));
-                self.tell_next(name, now);
-                return;
+                has_let_in = true;
             }
+        }
+        if has_let_in {
+            self.tell_next(name, now);
         }
     }
 }

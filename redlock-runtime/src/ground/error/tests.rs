@@ -47,7 +47,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::TimedOut => {
             LockError::TimedOut { key, waited: Duration::ZERO, holder, in_front: Some(1) }
         }
-        LockErrorKind::Deadlock => LockError::Deadlock { key },
+        LockErrorKind::Deadlock => LockError::Deadlock { key, advice: reason },
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
         LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },

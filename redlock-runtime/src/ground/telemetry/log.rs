@@ -9,6 +9,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::error::Holder;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 use crate::ground::error::LockError;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 
 /// Logged once for each connection to a server that hands no locks over.
@@ -71,6 +72,19 @@ pub(crate) fn lost(key: &str, reason: LostReason) {
     tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");
 }
 
+/// Callers of one lock differ in how many they let in: 0 is any number.
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
+pub(crate) fn limits_differ(key: &str, limit: Limit, other: Limit) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        key,
+        permits = number(limit.number()),
+        others_permits = number(other.number()),
+        "callers of a lock ask for different numbers of permits: the smallest number among those inside counts"
+    );
+}
+
 /// The release that would have kept the key for its `min_hold` came too late.
 #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
 pub(crate) fn kept_too_short(key: &str) {
@@ -131,7 +145,7 @@ pub(super) fn waits_long(
             parent: span,
             key,
             waited_ms,
-            holder = holder.name().unwrap_or("a client of another kind"),
+            holder = &*holder.who(),
             holder_function = holder.function(),
             holder_asked_at = holder.asked().map(utc),
             holder_granted_at = holder.granted().map(utc),

@@ -15,12 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ground::error::LockError;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
 pub(crate) use events::Events;
 pub use events::{LockEvent, TermEnd};
 pub(crate) use log::{
-    Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, lost, refused, unreachable,
+    Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, limits_differ, lost, refused,
+    unreachable,
 };
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) use log::{request_failed, request_not_served};
@@ -124,8 +126,8 @@ impl Wait {
         Self { metrics: metrics::Wait::called(), span: spans::Wait::called() }
     }
 
-    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin) -> Call {
-        Call { metrics: self.metrics.begins(origin), span: self.span.begins(keys, origin) }
+    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
+        Call { metrics: self.metrics.begins(origin), span: self.span.begins(keys, origin, limit) }
     }
 
     /// Enters the span, for the time of one poll.
@@ -138,9 +140,9 @@ impl Wait {
         self.span.fails(error);
     }
 
-    pub(crate) fn acquires(&mut self, fence: u64, events: &Events) -> Hold {
+    pub(crate) fn acquires(&mut self, fence: u64, limit: Limit, events: &Events) -> Hold {
         let loss = events::Loss::new(events);
-        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence), loss };
+        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence, limit), loss };
         self.metrics.ends("acquired");
         self.span.ends("acquired");
         hold
@@ -301,6 +303,7 @@ mod spans {
 
     use super::log::Found;
     use crate::ground::error::LockError;
+    use crate::ground::limit::Limit;
     use crate::ground::outcome::LostReason;
     use crate::ground::owner::Origin;
 
@@ -332,7 +335,7 @@ mod spans {
             Self
         }
 
-        pub(super) fn begins(&mut self, _keys: &[String], _origin: &Origin) -> Call {
+        pub(super) fn begins(&mut self, _keys: &[String], _origin: &Origin, _limit: Limit) -> Call {
             Call
         }
 
@@ -340,7 +343,7 @@ mod spans {
             Entered(PhantomData)
         }
 
-        pub(super) fn hold(&self, _fence: u64) -> Hold {
+        pub(super) fn hold(&self, _fence: u64, _limit: Limit) -> Hold {
             Hold
         }
 

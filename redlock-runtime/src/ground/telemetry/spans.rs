@@ -12,6 +12,7 @@ use super::log::{self, Found, milliseconds, number};
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::error::LockErrorKind;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
 
@@ -79,7 +80,7 @@ impl Wait {
         Self { caller: Span::current(), span: Span::none(), subject: None }
     }
 
-    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin) -> Call {
+    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
         // A future that was made outside all spans belongs to the one that polls it.
         if self.caller.is_none() {
             self.caller = Span::current();
@@ -92,6 +93,7 @@ impl Wait {
             lock = subject.origin.label(),
             key = &*subject.key,
             function = subject.function(),
+            kind = limit.kind(),
             in_front = Empty,
             fencing_token = Empty,
             outcome = Empty,
@@ -108,7 +110,7 @@ impl Wait {
     }
 
     /// `fence` is zero where none was drawn.
-    pub(super) fn hold(&self, fence: u64) -> Hold {
+    pub(super) fn hold(&self, fence: u64, limit: Limit) -> Hold {
         let Some(subject) = &self.subject else {
             return Hold(None);
         };
@@ -121,6 +123,7 @@ impl Wait {
             lock = subject.origin.label(),
             key = &*subject.key,
             function = subject.function(),
+            kind = limit.kind(),
             fencing_token = fence,
             outcome = Empty,
             held_ms = Empty,

@@ -2,7 +2,7 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT, ON_REPLY,
-    REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -78,7 +78,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "When the queue is gone (a flush, an operator, an eviction), the waiters of a process but one never ask again.",
         violates: PROMPT,
         edits: &[
-            edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
+            edit(PLACE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
             edit(
                 ON_EVENT,
                 "            self.rejoin(cx, id);\n        } else {",

@@ -2,7 +2,8 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, JOIN_LUA,
-    MARK_LUA, ON_REPLY, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, STUCK_LUA, TAKE_LUA, TELL_LUA, WAITING,
+    LEAVE_FREE_LUA, MARK_LUA, ON_REPLY, PLACE_LUA, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, STUCK_LUA, TAKE_LUA,
+    TELL_LUA, WAITING,
 };
 use super::{
     CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ONE_CLAIM, ORDER, PROMPT, STRANGERS, edit,
@@ -178,7 +179,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(TELL_LUA, "in ipairs(others) do", "in ipairs({others[1]}) do"),
-            edit(RELEASE_LUA, "told < 2 or are_of_one and next_inbox ~= first", "told < 1"),
+            edit(LEAVE_FREE_LUA, "told < 2 or are_of_one and next_inbox ~= first", "told < 1"),
         ],
     },
     Mutant {
@@ -338,12 +339,12 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "local is_over = not value or grace > 0 and left == 0\n",
+                "local is_over = not value or grace > 0 and left == 0 or limit and not counted\n",
                 "local is_over = (not value or grace > 0 and left == 0) and not (joins and redis.call('EXISTS', queue) == 1)\n",
             ),
             edit(
                 ACQUIRE_LUA,
-                "return {0, holder or string.sub(value, 1, SHOWN),",
+                "return {0, holder or counted or string.sub(value, 1, SHOWN),",
                 "return {0, holder or value or '',",
             ),
         ],
@@ -395,7 +396,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(STUCK_LUA, "    redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)\n", ""),
             edit(ON_REPLY, "                if ran_out {\n", "                if ran_out && false {\n"),
-            edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
+            edit(PLACE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
         ],
     },
     Mutant {
@@ -403,7 +404,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter that asks again goes to the end of the queue.",
         violates: ORDER,
         edits: &[edit(
-            ACQUIRE_LUA,
+            PLACE_LUA,
             "  if not redis.call('ZSCORE', queue, me) then\n    tell_place_lost()\n",
             "  redis.call('ZREM', queue, me)\n  if true then\n",
         )],

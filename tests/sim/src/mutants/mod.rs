@@ -30,6 +30,7 @@ mod files;
 mod followers;
 mod mark;
 mod scripts;
+mod shares;
 mod stuck;
 mod survivors;
 mod tickets;
@@ -72,6 +73,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         stuck::ALL,
         tickets::ALL,
         elections::ALL,
+        shares::ALL,
     ]
     .into_iter()
     .flatten()

@@ -1,7 +1,7 @@
 //! Changes that once left every test green.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, REDIRECT, RESERVE_LUA, TABLE,
+    ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, PLACE_LUA, REDIRECT, RESERVE_LUA, TABLE,
 };
 use super::{
     CAUSE, FENCES, IN_TIME, MAX_HOLD, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, TRUE_OUTCOME, edit,
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Mutant] = &[
                 "  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then\n",
                 "  if false then\n",
             ),
-            edit(ACQUIRE_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
+            edit(PLACE_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
         ],
     },
     Mutant {

@@ -109,6 +109,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         keys: if several { (0..keys).collect() } else { vec![random.u8(0..keys)] },
         ttl,
         fenced: true,
+        allows: 1,
         wait: match random.u32(0..6) {
             0 => Some(0),
             1 => None,

@@ -5,6 +5,7 @@ mod backlog;
 mod elections;
 mod kinds;
 mod matters;
+mod shares;
 mod stuck;
 mod tickets;
 
@@ -168,6 +169,8 @@ pub struct Hold {
     pub ttl: u64,
     /// False: the caller cannot see a fencing token, and none is drawn.
     pub fenced: bool,
+    /// How many may be inside with it, itself included: 1 for an exclusive lock, 0 for any number.
+    pub allows: u32,
     /// The longest wait; `None` for ever.
     pub wait: Option<u64>,
     /// The caller drops the call after so long, if it has no lock then.
@@ -205,6 +208,7 @@ impl Hold {
             keys: vec![key],
             ttl: 10_000,
             fenced: true,
+            allows: 1,
             wait: None,
             leaves_after: None,
             hold: 0,
@@ -219,6 +223,13 @@ impl Hold {
             way: Way::Release,
             blocks: 0,
         }
+    }
+}
+
+impl Hold {
+    /// Several keys, a ticket and an election are for one caller alone.
+    fn may_share(&self) -> bool {
+        self.keys.len() == 1 && !self.redeems && self.gives.is_none() && self.leads.is_none()
     }
 }
 
@@ -387,6 +398,9 @@ const VERSIONS: [Version; 6] = [
     Version::Valkey9,
 ];
 
+/// What callers allow, where several kinds meet.
+const ALLOWED: [u32; 6] = [0, 0, 2, 3, 3, 1];
+
 impl Plan {
     /// The plan of a seed: a few seconds.
     #[must_use]
@@ -412,7 +426,30 @@ impl Plan {
         let length = random.u64(500..6_000);
         let mut plan = drawn(seed, &mut random, kind, topology, length, 1);
         plan.set_fenced(random.u32(0..3));
+        plan.share();
         plan
+    }
+
+    /// In one of four plans, callers of all kinds meet at each lock. A quorum, a cohort and a ticket
+    /// have exclusive locks only. A process that connects while it may not use sorted sets is refused
+    /// any others, for as long as that connection lasts. It is drawn by itself: all else in the plan
+    /// stays.
+    fn share(&mut self) {
+        let mut random = Rng::with_seed(!self.seed);
+        let mut faults = self.faults.iter();
+        let cannot_count = faults.any(|(_, fault)| matches!(fault, Fault::Forbid(_, "zadd" | "zrange", _)));
+        if random.u32(0..4) > 0 || cannot_count || matches!(self.topology, Topology::Quorum(..)) {
+            return;
+        }
+        for Call { process, what, .. } in &mut self.calls {
+            let kind = ALLOWED[random.usize(0..ALLOWED.len())];
+            if let What::Hold(hold) = what
+                && self.processes[*process].cohort == 0
+                && hold.may_share()
+            {
+                hold.allows = kind;
+            }
+        }
     }
 
     /// Each second caller sees a fencing token; with 1 all do, and with 2 nobody.
@@ -433,6 +470,7 @@ impl Plan {
         plan.foreign_clients = false;
         let mut plan = matter(plan, random);
         plan.set_fenced(random.u32(0..3));
+        plan.share();
         plan
     }
 

@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::elections::elections;
 use super::matters::{Matter, one_of, processes};
+use super::shares::shares;
 use super::tickets::tickets;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 7] = [
+pub(super) const STUCK: [(&str, Matter); 8] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -18,6 +19,7 @@ pub(super) const STUCK: [(&str, Matter); 7] = [
     ("blocking-callers", blocking_callers),
     ("tickets", tickets),
     ("elections", elections),
+    ("shares", shares),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The

@@ -50,6 +50,13 @@ impl Server {
         }
     }
 
+    /// In milliseconds, as a score that says when a lease ends.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a time of 53 bits is enough for 285,000 years")]
+    pub fn time(&self, now: u64) -> f64 {
+        (now / 1000) as f64
+    }
+
     /// Of a plain channel.
     #[must_use]
     pub fn subscribers(&self, channel: &[u8]) -> Vec<ClientId> {

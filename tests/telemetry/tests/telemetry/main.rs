@@ -11,4 +11,5 @@ mod long_waits;
 mod metrics;
 mod min_hold;
 mod seen;
+mod sharing;
 mod spans;

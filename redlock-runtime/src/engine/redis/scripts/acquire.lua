@@ -1,4 +1,4 @@
--- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua and grant.lua.
+-- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua, place.lua and counted.lua.
 -- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
 --         queue, unless ARGV[5] waiters do already; 'join_again': the same, of an attempt that may have
 --         a place already, so that it must not pass those in front; 'again': has waited in the queue;
@@ -10,10 +10,6 @@
 -- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
 -- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
 -- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
-
-local waits = ARGV[3] ~= '0' and ARGV[3] ~= 'late'
-local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
-local has_waited = waits and not joins
 
 -- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
 -- lock lasts.
@@ -27,26 +23,6 @@ local function take(at_least, grace, waiters, granted)
   return fence, lasts
 end
 
--- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
--- have lost their places, too, and only one of them asks.
-local function tell_place_lost()
-  if not has_waited or ARGV[3] == 'rejoin' then return end
-  redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0||' .. lock)
-end
-
-local function join()
-  if not redis.call('ZSCORE', queue, me) then
-    tell_place_lost()
-    add(redis.call('ZCARD', queue))
-  else
-    redis.call('PEXPIRE', queue, QUEUE_TTL)
-    -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
-    if redis.acl_check_cmd and not redis.acl_check_cmd('PUBLISH', ARGV[4], '') then
-      redis.call('PUBLISH', ARGV[4], '')
-    end
-  end
-end
-
 local holder, grace, granted = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
@@ -55,8 +31,12 @@ if holder == token then
   redis.call('ZREM', queue, me)
   return (take(left, grace, first_two(), granted))
 end
+-- Several may have it.
+local counted
+if not holder and not look(value) then return {3} end
+if limit then counted, left = inside > 0 and who_is_inside(), left_for(1) end
 -- In its grace, the lease of a marked lock is over.
-local is_over = not value or grace > 0 and left == 0
+local is_over = not value or grace > 0 and left == 0 or limit and not counted
 if is_over then
   if redis.call('EXISTS', queue) == 0 then
     tell_place_lost()
@@ -76,13 +56,18 @@ if not is_over then
     if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
     join()
     set_mark(value, pttl)
+    -- Others may be in front that have room, or are dead.
+    if counted then
+      counted, left = let_in()
+      if counted == false then return {3} end
+    end
   end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
   if waits then join() end
   holder, left = grant()
   if holder == false then return {3} end
-  granted = granted_now()
+  granted = inside > 0 and '' or granted_now()
   if not holder or holder == token then
     local waiters = left or {}
     local fence, lasts = take(0, nil, waiters)
@@ -91,4 +76,4 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
+return {0, holder or counted or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}

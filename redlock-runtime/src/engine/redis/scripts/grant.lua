@@ -4,6 +4,9 @@
 -- subscribe to all channels by pattern.
 
 -- A process has one inbox for all its waiters, so each inbox is checked once.
+-- Lets those in that are in front: counted.lua.
+local let_in
+
 local heard = {}
 local function is_heard(next_token, next_inbox)
   if heard[next_inbox] == nil then
@@ -14,7 +17,8 @@ end
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
--- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it.
+-- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
+-- the first one is one of several, those that may be inside together enter, as `let_in` says.
 --
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
 -- queue, then the lock is set with its expiry, then the waiter is told.
@@ -26,6 +30,8 @@ local function grant()
     for i = 1, math.min(size, #members) do
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and (next_token == token or is_heard(next_token, next_inbox)) then
+        -- The n of a kind.
+        if string.byte(kind) == 110 then return let_in() end
         local waiters = {members[i + 1], members[i + 2]}
         if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
         if next_token == token then return token, waiters end

@@ -20,7 +20,8 @@ if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 >
     local ends = string.find(first, '|', begins, true)
     local next_inbox, is_fenced = string.sub(first, begins, (ends or 0) - 1), not ends
     local may_be_followed = second and string.find(second .. '|', '|' .. next_inbox .. '|', 1, true)
-    if next_token ~= ARGV[1] and not may_be_followed
+    -- Behind one of a counted lock, others may get it, too. The last letter of `unfenced`.
+    if next_token ~= ARGV[1] and not may_be_followed and (is_fenced or string.byte(first, -1) == 100)
       and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then
       -- One that must be raised is drawn once more below. So is one that the server refuses: a server that is full allows it
       -- only to a script that has freed something.

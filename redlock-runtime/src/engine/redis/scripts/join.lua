@@ -23,7 +23,7 @@ if ARGV[3] == 'join' and value then
   -- In its grace, the lease of a marked lock is over.
   if holder ~= token and (grace == 0 or left ~= 0) then
     local waiters = redis.call('ZCARD', queue)
-    if waiters < tonumber(ARGV[5]) and (not holder or grace > 0 or waiters == 0) then
+    if waiters < tonumber(ARGV[5]) and (grace > 0 or waiters == 0 and holder or not holder and string.byte(value) ~= COUNTED) then
       add(waiters)
       if grace == 0 then
         set_mark(value, pttl)

@@ -6,6 +6,9 @@
 -- client finds it free.
 local GRACE = 100
 
+-- The first byte of the value of a counted lock, %. A token has none.
+local COUNTED = 37
+
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
 -- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,

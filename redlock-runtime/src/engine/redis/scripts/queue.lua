@@ -2,14 +2,15 @@
 --
 -- KEYS[1] the lock
 -- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
---         for one that draws no fencing token; score: order of arrival
+--         for one that draws no fencing token, or |n5 for one that allows five at a time, itself included, and |n0 for one
+--         that allows any number; score: order of arrival
 -- KEYS[4] the claim, which exists only while the lock has waiters: the inbox of the waiter that got the lock last
 local lock, queue, claim = KEYS[1], KEYS[2], KEYS[4]
 
 -- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
 
--- Returns token, ttl and inbox of a waiter, and '' if it is fenced; nil for a malformed member.
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
 local function read(member)
   return string.match(member or '', '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$')
 end

@@ -3,6 +3,28 @@
 -- So many members one call looks at.
 local LOOKED_AT = 10000
 
+-- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
+local function without_tag(inbox)
+  return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
+end
+
+-- All waiters of these processes leave the queue: `stuck` has their inboxes as its keys, without tags. Returns the inboxes of those
+-- that have left as its keys, with tags; or false when there may be more of them.
+local function drop(stuck)
+  local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
+  for _, member in ipairs(members) do
+    local _, _, inbox = read(member)
+    if inbox and stuck[without_tag(inbox)] then
+      gone[#gone + 1] = member
+      inboxes[inbox] = true
+    end
+  end
+  for i = 1, #gone, TOGETHER do
+    redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
+  end
+  return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
+end
+
 -- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
 -- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
 -- Returns false when there may be more of them: then the caller has to call again.
@@ -10,15 +32,7 @@ local function drop_stuck()
   local stuck = redis.call('GET', claim)
   if not stuck then return true end
   if stuck ~= ARGV[4] then
-    local members, gone = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}
-    for _, member in ipairs(members) do
-      local _, _, inbox = read(member)
-      if inbox == stuck then gone[#gone + 1] = member end
-    end
-    for i = 1, #gone, TOGETHER do
-      redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
-    end
-    if #gone > LOOKED_AT / 2 and #members == LOOKED_AT then return false end
+    if not drop({[without_tag(stuck)] = true}) then return false end
     redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)
   end
   redis.call('DEL', claim)

@@ -25,6 +25,7 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::host::wall_clock_before;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 use crate::ground::token::{self, Token};
@@ -32,6 +33,29 @@ use crate::ground::token::{self, Token};
 /// Why a quorum knows no tickets.
 pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
                                      holder to another in one step. Use one server, Sentinel or a Cluster";
+
+/// Two limits on one lock are a mistake in most programs, which is reported once. A reader and a
+/// writer differ, too, as they should.
+pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) {
+    if let Some(other) = other
+        && ask.limit.is_counted()
+        && other.is_counted()
+        && other != ask.limit
+        && !cx.differing.has(&ask.name)
+    {
+        cx.differing.insert(&ask.name);
+        telemetry::limits_differ(&ask.key, ask.limit, other);
+    }
+}
+
+/// Why a server takes no shared locks, and no locks with permits.
+const CANNOT_COUNT: &str = "the server does not know, or its access rules forbid, a command that locks with `shared` or \
+                            `permits` need (ZADD, ZCARD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM, ZREMRANGEBYSCORE, ZSCORE): allow \
+                            them to this user";
+
+/// Why a reader, or the holder of a permit, gives no ticket.
+pub(super) const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
+                                       `shared`, or with `permits`, itself";
 
 impl Lock {
     /// A caller asks for the lock.
@@ -42,6 +66,8 @@ impl Lock {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
+        let other = self.inside().next().map(|(_, held)| held.lease().limit());
+        compare_limits(cx, &ask, other);
         cx.attempts.insert(id, Arc::clone(&ask.name));
         ask.kind = cx.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock.
@@ -81,6 +107,10 @@ impl Lock {
                 self.fail(cx, id, error);
                 return;
             }
+            if waiting.ask().limit.is_counted() && !cx.abilities.counts {
+                self.refuse(cx, id, CANNOT_COUNT.into());
+                return;
+            }
             let action = match waiting.ask().after {
                 _ if has_ticket => Some(Action::Redeem),
                 None => Some(Action::Acquire(mode)),
@@ -97,6 +127,7 @@ impl Lock {
             let direct = is_alone
                 && waiting.is_first(cx.now)
                 && !ask.fenced
+                && !ask.limit.is_counted()
                 && ask.after.is_none()
                 && !has_ticket
                 && !cx.abilities.votes
@@ -322,17 +353,32 @@ impl Lock {
                 self.ask(cx, id);
                 return;
             }
-            (Ok(token), Some(reason)) if waiting.ask().waits_for_ever() => {
-                telemetry::refused(&waiting.ask().key, &reason);
+            (Ok(token), Some(reason)) => {
                 waiting.set_token(token);
-                waiting.set_refused(cx.now, reason);
-                cx.timers.set(id, waiting.due());
+                if waiting.ask().waits_for_ever() {
+                    telemetry::refused(&waiting.ask().key, &reason);
+                }
+                self.refuse(cx, id, reason);
                 return;
             }
-            (Ok(_), Some(reason)) => LockError::misconfigured(&waiting.ask().key, reason),
             (Err(error), _) => error,
         };
         self.fail(cx, id, error);
+    }
+
+    /// Until an operator acts. An attempt without a limit waits for that.
+    fn refuse(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if !waiting.ask().waits_for_ever() {
+            let error = LockError::misconfigured(&waiting.ask().key, reason);
+            self.fail(cx, id, error);
+            return;
+        }
+        if waiting.is_refused_anew(&reason) {
+            telemetry::refused(&waiting.ask().key, &reason);
+        }
+        waiting.set_refused(cx.now, reason);
+        cx.timers.set(id, waiting.due());
     }
 
     /// The limit of this waiter has come, or is so near that the server must be asked now: its
@@ -399,7 +445,7 @@ impl Lock {
         let expires_in = held.lease().remaining(cx.now)?;
         let owner = token::owner_of(held.holder().value());
         let granted = wall_clock_before(cx.now.since(held.hold().since));
-        Some(Holder { owner, granted, expires_in: Some(expires_in), usual_hold: None })
+        Some(Holder { owner, granted, expires_in: Some(expires_in), ..Holder::default() })
     }
 
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
@@ -422,9 +468,10 @@ impl Lock {
         }
         let word = self.last_word(waiting);
         Some(match word.last_answer() {
-            LastAnswer::Busy { owner, granted, expires_in } if waiting.may_give_up_with(word) => {
-                let (owner, granted, expires_in) = (owner.clone(), *granted, *expires_in);
-                busy(Holder { owner, granted, expires_in, usual_hold: None })
+            LastAnswer::Busy { owner, granted, expires_in, inside } if waiting.may_give_up_with(word) => {
+                let (owner, granted) = (owner.clone(), *granted);
+                let (expires_in, inside) = (*expires_in, *inside);
+                busy(Holder { owner, granted, expires_in, inside, ..Holder::default() })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             LastAnswer::Nothing | LastAnswer::Busy { .. } => {

@@ -42,9 +42,10 @@ impl Lock {
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
-        // The server has given the lock to another attempt of this process, which passes it on.
-        let is_former = held.is_former();
-        if is_former || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
+        // The server has given the lock to another attempt of this process, which passes it on; or it lets
+        // in those that come next, as many as there is room for.
+        let goes_back = held.is_former() || held.is_counted();
+        if goes_back || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
         while let Some((next_id, next)) = self.first() {
@@ -123,6 +124,7 @@ impl Lock {
         }
         if let Some(held) = self.held_mut(id)
             && held.has(&grant.token)
+            && !held.is_counted()
         {
             held.set_followers(cx.now, &grant.followers);
         }

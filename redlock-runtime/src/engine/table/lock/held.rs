@@ -62,6 +62,8 @@ pub(super) struct Held {
     lease: Arc<Lease>,
     /// The server has the lock under this one, as far as it has answered.
     token: Token,
+    /// Of a lock that it has beside others; 0 for one that it has alone.
+    phase: u64,
     ttl: Duration,
     /// The ttl in its place in the queue, and in those of its followers.
     place_ttl: Duration,
@@ -152,6 +154,7 @@ impl Held {
     pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
         Self {
             name: Arc::clone(&ask.name),
+            phase: if ask.limit.is_counted() { lease.fence() } else { 0 },
             lease,
             token,
             ttl: ask.ttl,
@@ -294,6 +297,16 @@ impl Held {
         self.hold
     }
 
+    /// Others may be inside, too.
+    pub(super) fn is_counted(&self) -> bool {
+        self.lease.limit().is_counted()
+    }
+
+    /// The phase of the lock, which ends when the last one leaves; 0 for one that it has alone.
+    pub(super) fn phase(&self) -> u64 {
+        self.phase
+    }
+
     pub(super) fn is_former(&self) -> bool {
         self.is_former
     }
@@ -422,7 +435,8 @@ impl Held {
 
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        Request { fenced: self.fenced, ..Request::new(action, name, token, self.ttl) }
+        let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase);
+        Request { fenced, limit, phase, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
@@ -621,7 +635,8 @@ impl Held {
             request.passed_on = successors.for_release();
             request.releases = successors.releases(now);
         }
-        request.direct = !self.queue.marked && !self.queue.waited && request.passed_on.is_none();
+        let was_seen = self.queue.marked || self.queue.waited;
+        request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted();
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Lock;
-use super::asking::NO_TICKETS;
+use super::asking::{NO_TICKETS, NOT_FOR_ONE};
 use super::held::Held;
 use super::queue::NextAsker;
 use super::releasing::answer;
@@ -33,6 +33,7 @@ impl Lock {
     pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
         let Some(waiting) = self.waiting(id) else { return };
         let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
+        let limit = ask.limit;
         if claims {
             ask.call.handed_over(HandOver::Server);
         }
@@ -47,7 +48,7 @@ impl Lock {
             let held = held(ask, token, lease, sent).answered_after(asks);
             if ask.ticket.is_some() { held.redeemed() } else { held }
         });
-        if claims {
+        if claims && !limit.is_counted() {
             self.wait_for_own_claim(cx, sent.after(lasts));
         }
         if refused_before {
@@ -61,8 +62,10 @@ impl Lock {
         let claim = waiting.ask().ttl.min(CLAIM);
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        if safe.since(cx.now) < claim / 4 {
-            // The push is late: ask the server whether this waiter still holds the lock.
+        let is_alone = fence == 0 && waiting.ask().limit.is_counted();
+        if is_alone || safe.since(cx.now) < claim / 4 {
+            // The push is late: ask the server whether this waiter still holds the lock. Or a client
+            // that knows no counted locks has granted it: the server makes it one of several.
             waiting.set_granted();
             self.ask(cx, id);
             return;
@@ -76,10 +79,13 @@ impl Lock {
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);
         let lease = waiting.ask().lease(fence, since, safe);
+        let limit = lease.limit();
         self.enter(cx, id, lease, |ask, token, lease| {
             Held::handed_over(ask, token, lease, since).pushed(marked, asks)
         });
-        self.wait_for_own_claim(cx, since.after(claim));
+        if !limit.is_counted() {
+            self.wait_for_own_claim(cx, since.after(claim));
+        }
     }
 
     /// The first waiter of this process asks when a claim of this process is to end, as a hint
@@ -118,12 +124,16 @@ impl Lock {
             }
             _ => false,
         };
+        let lets_others_in = held.is_counted();
         self.set_holder(id, held);
         if cx.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from
             // time to time.
             let next = self.first_id();
             self.take_turn(cx, next.map(NextAsker::Later));
+        } else if lets_others_in {
+            let next = self.first_id();
+            self.take_turn(cx, next.map(NextAsker::Now));
         }
         if delivered {
             self.schedule(cx, id);
@@ -245,10 +255,12 @@ impl Lock {
     /// The guard leaves the lock to whoever redeems its ticket within `lasts`. To those who wait,
     /// here and elsewhere, it is held until then.
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
-        if cx.abilities.votes
-            && let Some(held) = self.held_mut(id)
+        let is_by_votes = cx.abilities.votes;
+        if let Some(held) = self.held_mut(id)
+            && let Some(reason) =
+                is_by_votes.then_some(NO_TICKETS).or(held.is_counted().then_some(NOT_FOR_ONE))
         {
-            response.send(Err(LockError::invalid(held.lease().key(), NO_TICKETS)), None);
+            response.send(Err(LockError::invalid(held.lease().key(), reason)), None);
             return;
         }
         let Some(mut held) = self.take_held(id) else {
@@ -298,16 +310,24 @@ impl Lock {
         }
     }
 
+    /// The phase is over: all that have the lock in it have lost it.
+    pub(super) fn lose_phase(&mut self, cx: &mut Context, phase: u64) {
+        let of_phase = |(id, held): (Id, &Held)| (held.phase() == phase).then_some(id);
+        for id in self.inside().filter_map(of_phase).collect::<Vec<_>>() {
+            self.lose(cx, id, LostReason::KeyChanged, false);
+        }
+    }
+
     /// An operator sends this request through the manager of the holder: the server does not tell a
     /// client of a change that it made itself.
     pub(crate) fn take_for_operator(&mut self, cx: &mut Context, request: &Request) {
-        let Some((id, held)) = self.holder() else { return };
-        let takes = match request.action {
+        let is_taken = |held: &Held| match request.action {
             Action::ForceRelease => true,
             Action::Release => held.has(&request.token),
             _ => false,
         };
-        if takes {
+        let taken: Vec<Id> = self.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
+        for id in taken {
             self.lose(cx, id, LostReason::ForceReleased, true);
         }
     }

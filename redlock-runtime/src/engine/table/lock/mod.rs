@@ -43,7 +43,7 @@ use waiting::Waiting;
 
 #[derive(Default)]
 pub(super) struct Lock {
-    /// Others, readers or the holders of permits, would be a second kind of this.
+    /// It has the lock alone.
     holder: Option<(Id, Box<Held>)>,
     queue: Queue,
     /// An attempt that stands beside the holder and the queue: most locks have one at a time.
@@ -72,6 +72,8 @@ enum Apart {
     Trying(Box<Waiting>),
     /// Another attempt of this process has got the lock before this one knew of its loss.
     Former(Box<Held>),
+    /// It has the lock beside others, here or elsewhere: a reader, or the holder of a permit.
+    Inside(Box<Held>),
     Releasing(Box<Releasing>),
 }
 
@@ -139,7 +141,7 @@ impl Lock {
         };
         Some(match apart {
             Apart::Trying(waiting) => Attempt::Waiting(waiting),
-            Apart::Former(held) => Attempt::Held(held),
+            Apart::Former(held) | Apart::Inside(held) => Attempt::Held(held),
             Apart::Releasing(releasing) => Attempt::Releasing(releasing),
         })
     }
@@ -150,7 +152,7 @@ impl Lock {
         }
         match self.get_apart(id)? {
             Apart::Trying(waiting) => Some(waiting),
-            Apart::Former(_) | Apart::Releasing(_) => None,
+            Apart::Former(_) | Apart::Inside(_) | Apart::Releasing(_) => None,
         }
     }
 
@@ -184,6 +186,22 @@ impl Lock {
         self.holder.as_ref().map(|(id, _)| *id)
     }
 
+    /// Those of this process that have the lock beside others.
+    fn inside(&self) -> impl Iterator<Item = (Id, &Held)> {
+        let others = self.aside.iter().flat_map(|aside| &aside.others).map(|(id, apart)| (*id, apart));
+        self.apart.iter().map(|(id, apart)| (*id, apart)).chain(others).filter_map(
+            |(id, apart)| match apart {
+                Apart::Inside(held) => Some((id, held.as_ref())),
+                Apart::Trying(_) | Apart::Former(_) | Apart::Releasing(_) => None,
+            },
+        )
+    }
+
+    /// All holders in this process, the latest of a lock that is held alone.
+    fn holders(&self) -> impl Iterator<Item = (Id, &Held)> {
+        self.holder().into_iter().chain(self.inside())
+    }
+
     /// The first waiter of this process.
     fn first(&self) -> Option<(Id, &Waiting)> {
         self.queue.first()
@@ -215,7 +233,7 @@ impl Lock {
 
     /// True when no other attempt of this process holds the lock or waits for it.
     fn is_alone(&self, id: Id) -> bool {
-        self.holder.is_none() && self.queue.has_no_other(id)
+        self.holder.is_none() && self.queue.has_no_other(id) && self.inside().next().is_none()
     }
 
     /// A new waiter. True when it is the first one, and none of this process holds the lock, or
@@ -235,13 +253,15 @@ impl Lock {
         }
         match self.remove_apart(id, |apart| matches!(apart, Apart::Trying(_)))? {
             Apart::Trying(waiting) => Some(waiting),
-            Apart::Former(_) | Apart::Releasing(_) => None,
+            Apart::Former(_) | Apart::Inside(_) | Apart::Releasing(_) => None,
         }
     }
 
-    /// This attempt is the holder now.
+    /// This attempt is the holder now, or one of them.
     fn set_holder(&mut self, id: Id, held: Box<Held>) {
-        if let Some((before, mut former)) = self.holder.replace((id, held)) {
+        if held.is_counted() {
+            self.insert_apart(id, Apart::Inside(held));
+        } else if let Some((before, mut former)) = self.holder.replace((id, held)) {
             former.set_former();
             self.insert_apart(before, Apart::Former(former));
         }
@@ -252,8 +272,8 @@ impl Lock {
         if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
             return Some(held);
         }
-        match self.remove_apart(id, |apart| matches!(apart, Apart::Former(_)))? {
-            Apart::Former(held) => Some(held),
+        match self.remove_apart(id, |apart| matches!(apart, Apart::Former(_) | Apart::Inside(_)))? {
+            Apart::Former(held) | Apart::Inside(held) => Some(held),
             Apart::Trying(_) | Apart::Releasing(_) => None,
         }
     }

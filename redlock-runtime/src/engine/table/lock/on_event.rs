@@ -7,14 +7,16 @@
 //! rings for the first thing that its attempt waits for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::held::HeldTimer;
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
+use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request, ServerTime};
 use crate::engine::table::context::Context;
 use crate::ground::outcome::LostReason;
+use crate::ground::token::Token;
 
 impl Lock {
     /// A push to one of the waiters.
@@ -39,6 +41,9 @@ impl Lock {
                 // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.first_queued() } else { None };
+                if let (Some(asker), PushKind::Next { claim, at }) = (asker, push.kind) {
+                    self.told_behind(cx, asker, id, claim, at);
+                }
                 self.pushed(cx, asker.unwrap_or(id), push.kind);
                 self.set_followers(cx, id, push);
             }
@@ -56,14 +61,24 @@ impl Lock {
         }
     }
 
+    /// The first waiter of this process is told in the place of this one, which keeps that in mind:
+    /// one of several that enters takes its pause with it.
+    fn told_behind(&mut self, cx: &Context, first: Id, id: Id, claim: Duration, at: ServerTime) {
+        let is_counted = self.waiting(first).is_some_and(|first| first.ask().limit.is_counted());
+        if is_counted
+            && first != id
+            && let Some(waiting) = self.waiting_mut(id)
+        {
+            waiting.set_over(cx.now, claim, at);
+        }
+    }
+
     fn on_push_without_waiter(&mut self, cx: &mut Context, push: &Push) {
         match push.kind {
             PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
             // An operator has released the lock for its holder.
             PushKind::TakenAway => {
-                if let Some((id, held)) = self.holder()
-                    && held.has(&push.token)
-                {
+                if let Some(id) = self.holder_with(&push.token) {
                     self.lose(cx, id, LostReason::KeyChanged, false);
                 }
             }
@@ -76,6 +91,11 @@ impl Lock {
             }
             PushKind::PlaceLost => {}
         }
+    }
+
+    /// The holder that has the lock under this token.
+    fn holder_with(&self, token: &Token) -> Option<Id> {
+        self.holders().find(|(_, held)| held.has(token)).map(|(id, _)| id)
     }
 
     /// The waiter that asks for this process, if it has a place.
@@ -107,9 +127,19 @@ impl Lock {
 
     /// Another client may have changed this lock: its holder compares, and its first waiter asks.
     pub(crate) fn changed(&mut self, cx: &mut Context) {
-        for id in [self.holder_id(), self.first_id()].into_iter().flatten() {
+        // Those of one phase lose the lock together: one of them compares.
+        let mut phases = Vec::new();
+        for (id, held) in self.inside().filter(|(_, held)| held.is_watched()) {
+            if phases.iter().all(|(_, phase)| *phase != held.phase()) {
+                phases.push((id, held.phase()));
+            }
+        }
+        for id in self.holder_id().into_iter().chain(phases.into_iter().map(|(id, _)| id)) {
             self.meet(id, "changed");
             self.watch(cx, id);
+        }
+        if let Some(id) = self.first_id() {
+            self.meet(id, "changed");
             self.ask_early(cx, id);
         }
     }
@@ -173,7 +203,7 @@ impl Lock {
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the
     /// lock is held.
     fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
-        if self.holder().is_none_or(|(_, held)| *held.token() != push.token) {
+        if self.holders().all(|(_, held)| *held.token() != push.token) {
             let name = Arc::clone(&push.name);
             let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
             let request = Request { fenced: fence > 0, ..request };

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::asking::compare_limits;
 use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::table::context::Context;
@@ -140,7 +141,7 @@ impl Lock {
         match verdict {
             Ok(Verdict::Granted { fence }) => {
                 // It was granted without a wait.
-                if !request.direct {
+                if !request.direct && !waiting.ask().limit.is_counted() {
                     cx.contended.remove(&request.name);
                 }
                 self.answered_held(cx, id, sent, fence, false);
@@ -153,6 +154,7 @@ impl Lock {
                 self.fail(cx, id, LockError::Lost { key, reason });
             }
             Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
+                compare_limits(cx, waiting.ask(), holder.limit);
                 waiting.set_turned_away();
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
                 self.fail(cx, id, error);
@@ -168,6 +170,7 @@ impl Lock {
                 self.fail(cx, id, error);
             }
             Ok(Verdict::Busy { holder, place }) => {
+                compare_limits(cx, waiting.ask(), holder.limit);
                 if let Some(place) = place.filter(|_| !waiting.is_queued()) {
                     waiting.ask().call.queued(place.in_front);
                 }
@@ -251,13 +254,19 @@ impl Lock {
             // lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 let releases = cx.abilities.votes || cx.abilities.hands_over;
+                let ends_phase = request.action == Action::Watch && request.phase > 0;
                 self.lose(cx, id, LostReason::KeyChanged, releases);
+                if ends_phase {
+                    self.lose_phase(cx, request.phase);
+                }
             }
             (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
                 self.renew(cx, id);
             }
             (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
-            (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(cx, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) if refusal.is_asked_again() => {
+                self.renew(cx, id);
+            }
             (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
                 held.set_refused(refusal);

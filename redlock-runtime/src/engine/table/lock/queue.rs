@@ -170,13 +170,13 @@ impl Queue {
 /// With more locks than this, all are forgotten: each costs one request more then.
 const MOST: usize = 1000;
 
-/// The locks that other callers wanted, too, when this process last had to do with them: a direct
-/// request for one would most likely be in vain. They are remembered when no attempt for them is
-/// left.
+/// Locks that are remembered when no attempt for them is left: those that other callers wanted, too,
+/// when this process last had to do with them, so that a direct request for one would most likely
+/// be in vain; and those of which something was reported.
 #[derive(Default)]
-pub(crate) struct Contended(HashSet<Arc<str>>);
+pub(crate) struct Remembered(HashSet<Arc<str>>);
 
-impl Contended {
+impl Remembered {
     pub(crate) fn has(&self, name: &Arc<str>) -> bool {
         self.0.contains(name)
     }
@@ -199,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::engine::command::Ask;
+    use crate::ground::limit::Limit;
     use crate::ground::owner::Origin;
     use crate::ground::telemetry;
     use crate::ground::token::Token;
@@ -211,6 +212,7 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
+            limit: Limit::ONE,
             ticket: None,
             fenced: true,
             one_try: false,
@@ -276,7 +278,7 @@ mod tests {
 
     #[test]
     fn no_more_than_a_thousand_contended_locks_are_remembered() {
-        let mut contended = Contended::default();
+        let mut contended = Remembered::default();
         for number in 0..10_000 {
             let name = Arc::from(format!("lock:{number}"));
             contended.insert(&name);

@@ -52,6 +52,7 @@ pub(super) enum LastAnswer {
         owner: Option<Owner>,
         granted: Option<NonZeroU64>,
         expires_in: Option<Duration>,
+        inside: u32,
     },
     Refused(Arc<str>),
 }
@@ -338,6 +339,7 @@ impl Waiting {
         Request {
             passed_on,
             fenced: self.ask.fenced,
+            limit: self.ask.limit,
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
         }
     }
@@ -453,15 +455,17 @@ impl Waiting {
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        let Holder { owner, granted, expires_in, .. } = holder;
-        self.hear(now, LastAnswer::Busy { owner, granted, expires_in });
+        let Holder { owner, granted, expires_in, inside, .. } = holder;
+        self.hear(now, LastAnswer::Busy { owner, granted, expires_in, inside });
         // A release wakes no waiter without a queue, or when the holder is a client of another
         // kind. Of a queue the head watches, and whoever has waited for longer: those in front may
         // be dead.
         self.leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
         let is_foreign = self.behind_a_foreign_holder();
         let wakes_no_waiter = place.is_none() || (self.leads || has_waited) && is_foreign;
-        self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter;
+        // One of several that leaves changes nothing in the key.
+        let is_news = inside == 0 || !self.ask.limit.is_counted();
+        self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter && is_news;
         self.is_told = can_watch && (self.tracks_changes || !is_foreign);
         self.awaits = match (first.is_some(), place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
@@ -490,6 +494,13 @@ impl Waiting {
             Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
         };
         self.awaits = Awaits::Retry { until };
+    }
+
+    /// As [`set_next`](Self::set_next), for when it is the first waiter of this process: that may be
+    /// at once, and what is over already counts as old then.
+    pub(super) fn set_over(&mut self, now: Moment, claim: Duration, at: ServerTime) {
+        let over = self.told_since(now, at).after(claim + MILLISECOND);
+        self.over_at = Some(over.max(now.after(MILLISECOND)));
     }
 
     /// A waiter of this process in front of it has the lock for a claim: this process renews or
@@ -536,7 +547,7 @@ impl Waiting {
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
-        matches!(&self.last_answer, LastAnswer::Busy { owner: None, .. })
+        matches!(&self.last_answer, LastAnswer::Busy { owner: None, inside: 0, .. })
     }
 
     fn interval(&self) -> Duration {

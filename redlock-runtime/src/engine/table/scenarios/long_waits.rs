@@ -53,6 +53,7 @@ fn found() -> Reply {
         waiters: 1,
         queue: vec![None],
         record: None,
+        counted: None,
     }))
 }
 

@@ -46,7 +46,14 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     assert!(lease.lost_reason().is_some());
     // The call goes first: after its own release there would be no holder to report.
     let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
-    let found = Inspection { holder, value: Token::empty(), waiters: 1, queue: vec![None], record: None };
+    let found = Inspection {
+        holder,
+        value: Token::empty(),
+        waiters: 1,
+        queue: vec![None],
+        record: None,
+        counted: None,
+    };
     scenario.answers(Action::ForceRelease, Reply::Found(Some(found.clone())));
     scenario.answers(Action::Release, Reply::NotHeld);
     assert_eq!(answer.try_recv(), Ok(Ok(Some(found))));

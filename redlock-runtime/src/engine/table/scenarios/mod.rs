@@ -6,6 +6,7 @@ mod asking;
 mod backlog;
 mod closing;
 mod cohort;
+mod counted;
 mod direct;
 mod followers;
 mod forgotten;
@@ -38,6 +39,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::lease::Lease;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::owner::Origin;
@@ -65,10 +67,12 @@ impl Released {
     }
 }
 
-const NEITHER: Abilities = Abilities { hands_over: false, tracks_changes: false, votes: false };
+const NEITHER: Abilities =
+    Abilities { hands_over: false, tracks_changes: false, votes: false, counts: false };
 const HANDS_OVER: Abilities = Abilities { hands_over: true, ..NEITHER };
 const TRACKS: Abilities = Abilities { tracks_changes: true, ..NEITHER };
-const HANDS_OVER_AND_TRACKS: Abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
+const HANDS_OVER_AND_TRACKS: Abilities =
+    Abilities { hands_over: true, tracks_changes: true, votes: false, counts: false };
 
 /// A table, its time, and the requests that are unanswered.
 struct Scenario {
@@ -124,6 +128,7 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
+            limit: Limit::ONE,
             ticket: None,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),

@@ -12,6 +12,7 @@ use crate::engine::table::LockTable;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
 use crate::ground::error::Holder;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::owner::Owner;
 use crate::ground::telemetry;
@@ -43,6 +44,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        limit: Limit::ONE,
         ticket: None,
         fenced: true,
         one_try: false,
@@ -71,7 +73,8 @@ struct Call {
     sent: Vec<(Id, Request)>,
 }
 
-const HANDS_OVER: Abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+const HANDS_OVER: Abilities =
+    Abilities { hands_over: true, tracks_changes: false, votes: false, counts: false };
 
 impl Call {
     fn connected() -> Self {
@@ -272,7 +275,7 @@ fn no_waiter_of_this_process_is_overtaken() {
     // Without a queue on the server, only the first of this process asks.
     let mut table = LockTable::new(EngineSettings::for_a_test());
     let now = Moment::now();
-    table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
+    table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false, counts: false });
     let (waits_for_b, _outcome) = ask("b", None, now);
     table.acquire(now, 9, waits_for_b, token(9));
     drop(table.take_outbox());

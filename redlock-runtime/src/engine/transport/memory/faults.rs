@@ -14,6 +14,7 @@ use crate::engine::protocol::{
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::host::HashMap;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::token::{self, Token, TokenSource};
 
@@ -50,9 +51,11 @@ impl Faults {
 
     pub(super) fn renew_elsewhere(&self, locks: &mut HashMap<Arc<str>, Lock>, now: Moment) {
         for (name, token) in &self.state().elsewhere {
-            let holder = locks.get_mut(name).and_then(|lock| lock.holder.as_mut());
-            if let Some(holder) = holder.filter(|holder| holder.token == *token) {
-                holder.expires = now.after(TTL);
+            let Some(lock) = locks.get_mut(name) else { continue };
+            let alone = lock.holder.as_mut().filter(|holder| holder.token == *token);
+            let beside_others = lock.inside.get_mut(token).map(|member| &mut member.expires);
+            if let Some(expires) = alone.map(|holder| &mut holder.expires).or(beside_others) {
+                *expires = now.after(TTL);
             }
         }
     }
@@ -155,8 +158,8 @@ impl MemoryNode {
     /// As after `FLUSHALL`. Fencing tokens grow all the same: on a server they begin with its time.
     pub(crate) fn lose_data(&self) {
         let mut store = self.store();
-        for (name, lock) in store.locks.drain() {
-            lock.holder.into_iter().for_each(|holder| holder.tell_taken_away(&name));
+        for (name, mut lock) in store.locks.drain() {
+            lock.take_away(&name);
         }
         drop(store);
         self.change(|state| {
@@ -182,12 +185,15 @@ impl MemoryNode {
         key: &Arc<str>,
         name: &Arc<str>,
         function: &str,
+        limit: Limit,
         lasts: Option<Duration>,
     ) -> Result<Token, LockError> {
         let token = TokenSource::default()
             .token(ELSEWHERE, &Origin::Label(function.into()))
             .map_err(|error| LockError::unavailable(key, token::no_random(error)))?;
-        match self.ask(Action::Acquire(Mode::OneTry), name, &token, lasts.unwrap_or(TTL)) {
+        let ttl = lasts.unwrap_or(TTL);
+        let request = Request::new(Action::Acquire(Mode::OneTry), Arc::clone(name), token.clone(), ttl);
+        match self.execute_here(&Request { limit, ..request }) {
             Reply::Acquire(Verdict::Busy { holder, .. }) => {
                 return Err(LockError::Busy { key: Arc::clone(key), holder: holder.into() });
             }
@@ -206,9 +212,11 @@ impl MemoryNode {
 
     /// The node executes it, in any state.
     fn ask(&self, action: Action, name: &Arc<str>, token: &Token, ttl: Duration) -> Reply {
+        self.execute_here(&Request::new(action, Arc::clone(name), token.clone(), ttl))
+    }
+
+    fn execute_here(&self, request: &Request) -> Reply {
         let (inbox, _) = unbounded_channel();
-        let (name, token) = (Arc::clone(name), token.clone());
-        let request = Request::new(action, name, token, ttl);
-        self.execute(&request, &inbox, self.clock.now())
+        self.execute(request, &inbox, self.clock.now())
     }
 }

@@ -125,3 +125,167 @@ fn requests_that_follow_each_other_are_one_call() {
         ]
     );
 }
+
+/// A lock of a node of its own, driven by hand.
+struct Driven {
+    node: MemoryNode,
+    now: Moment,
+    inbox: Inbox,
+    pushes: tokio::sync::mpsc::UnboundedReceiver<ConnectionEvent>,
+}
+
+impl Driven {
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn new(name: &str) -> Self {
+        let (inbox, pushes) = unbounded_channel();
+        Self { node: MemoryNode::named(name), now: Moment::now(), inbox, pushes }
+    }
+
+    fn does(&self, action: Action, token: &str, permits: u32) -> Reply {
+        let request = Request::new(action, "k".into(), Token::from_value(token), Self::TTL);
+        self.node.execute(&Request { limit: Limit::of(permits), ..request }, &self.inbox, self.now)
+    }
+
+    /// `Ok` with the fencing token when it is inside, else how many it finds there.
+    fn asks(&self, token: &str, permits: u32) -> Result<u64, u32> {
+        match self.does(Action::Acquire(Mode::Join { at_most: 100 }), token, permits) {
+            Reply::Acquire(Verdict::Granted { fence }) => Ok(fence),
+            Reply::Acquire(Verdict::Busy { holder, .. }) => Err(holder.inside),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn leaves(&self, token: &str, permits: u32) -> bool {
+        self.does(Action::Release, token, permits) == Reply::Done
+    }
+
+    /// The tokens that were let in since the last look, in this order.
+    fn let_in(&mut self) -> Vec<String> {
+        let granted = |event| match event {
+            ConnectionEvent::Push(Push { token, kind: PushKind::Granted { .. }, .. }) => {
+                Some(token.value().to_owned())
+            }
+            _ => None,
+        };
+        std::iter::from_fn(|| self.pushes.try_recv().ok()).filter_map(granted).collect()
+    }
+
+    fn inside(&self) -> u32 {
+        match self.does(Action::Inspect, "", 1) {
+            Reply::Found(Some(found)) => found.counted.map_or(0, |counted| counted.inside),
+            _ => 0,
+        }
+    }
+}
+
+#[test]
+fn readers_are_let_in_together_and_a_writer_alone_in_the_order_of_their_requests() {
+    let mut lock = Driven::new("readers");
+    let phase = lock.asks("reader 1", 0);
+    assert!(phase.is_ok() && lock.asks("reader 2", 0) == phase, "readers share a fencing token");
+    assert_eq!(lock.asks("writer", 1), Err(2));
+    for late in ["reader 3", "reader 4"] {
+        assert_eq!(lock.asks(late, 0), Err(2), "it does not pass the writer");
+    }
+    assert!(lock.leaves("reader 1", 0) && lock.let_in().is_empty());
+    assert!(lock.leaves("reader 2", 0));
+    assert_eq!(lock.let_in(), ["writer"]);
+    assert!(lock.leaves("writer", 1));
+    assert_eq!(lock.let_in(), ["reader 3", "reader 4"], "one release lets in all that fit");
+    assert_eq!(lock.inside(), 2);
+}
+
+#[test]
+fn the_smallest_number_of_permits_counts_until_it_has_left() {
+    let mut lock = Driven::new("permits");
+    assert!(lock.asks("of 5", 5).is_ok() && lock.asks("of 2", 2).is_ok());
+    assert_eq!((lock.asks("next", 5), lock.asks("last", 5)), (Err(2), Err(2)));
+    assert!(lock.leaves("of 2", 2));
+    assert_eq!(lock.let_in(), ["next", "last"], "five may be inside again");
+    assert_eq!(lock.inside(), 3);
+}
+
+#[test]
+fn a_holder_that_is_killed_costs_its_own_ttl_and_nobody_elses() {
+    let mut lock = Driven::new("killed");
+    assert!(lock.asks("killed", 2).is_ok());
+    lock.now = lock.now.after(Driven::TTL / 2);
+    assert!(lock.asks("other", 2).is_ok());
+    assert_eq!(lock.asks("next", 2), Err(2));
+    lock.now = lock.now.after(Driven::TTL / 2);
+    let again = lock.does(Action::Acquire(Mode::Again), "next", 2);
+    assert!(matches!(again, Reply::Acquire(Verdict::Claimed { .. })), "{again:?}");
+    let renewed = |token| lock.does(Action::Renew { nth: 0, shortens: false }, token, 2);
+    assert_eq!(
+        (renewed("killed"), renewed("other"), renewed("next")),
+        (Reply::NotHeld, Reply::Done, Reply::Done)
+    );
+    assert!(!lock.leaves("killed", 2), "its late release lets nobody in");
+    assert_eq!((lock.inside(), lock.let_in()), (2, Vec::new()));
+}
+
+#[test]
+fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
+    let mut lock = Driven::new("gives-up");
+    assert!(lock.asks("reader 1", 0).is_ok());
+    assert_eq!((lock.asks("writer", 1), lock.asks("reader 2", 0)), (Err(1), Err(1)));
+    assert!(!lock.leaves("writer", 1));
+    assert_eq!(lock.let_in(), ["reader 2"]);
+}
+
+#[test]
+fn a_release_later_than_the_loss_lowers_nothing() {
+    let lock = Driven::new("twice");
+    assert!(lock.asks("one", 2).is_ok() && lock.asks("two", 2).is_ok());
+    assert!(lock.leaves("one", 2) && !lock.leaves("one", 2));
+    assert_eq!(lock.inside(), 1);
+}
+
+#[test]
+fn a_force_release_ends_all_holders_and_lets_the_next_in() {
+    let mut lock = Driven::new("forced");
+    assert!(lock.asks("reader 1", 0).is_ok() && lock.asks("reader 2", 0).is_ok());
+    assert_eq!(lock.asks("writer", 1), Err(2));
+    let found = lock.does(Action::ForceRelease, "", 1);
+    assert!(matches!(found, Reply::Found(Some(found)) if found.holder.inside == 2));
+    let told = std::iter::from_fn(|| lock.pushes.try_recv().ok())
+        .filter_map(|event| match event {
+            ConnectionEvent::Push(Push { token, kind, .. }) => Some((token.value().to_owned(), kind)),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    let is_told =
+        |of: &str, is: fn(&PushKind) -> bool| told.iter().any(|(token, kind)| token == of && is(kind));
+    let is_taken = |kind: &PushKind| *kind == PushKind::TakenAway;
+    assert!(is_told("reader 1", is_taken) && is_told("reader 2", is_taken));
+    assert!(is_told("writer", |kind| matches!(kind, PushKind::Granted { .. })));
+}
+
+#[test]
+fn a_process_that_is_stuck_with_readers_costs_one_claim() {
+    let mut lock = Driven::new("stuck-readers");
+    let (other, _others_pushes) = unbounded_channel();
+    assert!(lock.asks("writer", 1).is_ok());
+    for token in ["a", "b", "c"] {
+        assert!(lock.asks(token, 2).is_err());
+    }
+    let join = Request::new(
+        Action::Acquire(Mode::Join { at_most: 100 }),
+        "k".into(),
+        Token::from_value("other"),
+        Driven::TTL,
+    );
+    let join = Request { limit: Limit::of(2), ..join };
+    lock.node.execute(&join, &other, lock.now);
+    assert!(lock.leaves("writer", 1));
+    assert_eq!(lock.let_in(), ["a", "b"]);
+    lock.now = lock.now.after(CLAIM);
+    let again = Request { action: Action::Acquire(Mode::Again), ..join };
+    let reply = lock.node.execute(&again, &other, lock.now);
+    assert!(matches!(reply, Reply::Acquire(Verdict::Claimed { .. })), "{reply:?}");
+    let lost = std::iter::from_fn(|| lock.pushes.try_recv().ok())
+        .filter(|event| matches!(event, ConnectionEvent::Push(Push { kind: PushKind::PlaceLost, .. })))
+        .count();
+    assert!(lost > 0, "the stuck process may only have been slow");
+}

@@ -102,7 +102,7 @@ impl Calls {
                 self.open.insert(name, Call { key, since: at, step });
                 return;
             }
-            ("entered", &[_, key, _, _, at, _]) => {
+            ("entered", &[_, key, _, _, at, _, ..]) => {
                 let last = self.entered.entry(key).or_default();
                 *last = at.max(*last);
                 (at, Step::IsInside)

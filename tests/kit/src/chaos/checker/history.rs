@@ -63,7 +63,9 @@ impl History {
             let (called, waited) = (self.calls.since(name), self.calls.waits(name));
             self.calls.hear(worker, &line);
             let Line { word, numbers } = line;
-            if let ("entered", &[_, key, fence, asked, entered, deadline]) = (word.as_str(), &numbers[..]) {
+            if let ("entered", &[_, key, fence, asked, entered, deadline, ref allows @ ..]) =
+                (word.as_str(), &numbers[..])
+            {
                 let fence = Some(fence);
                 self.add(
                     name,
@@ -76,6 +78,7 @@ impl History {
                         seen: entered,
                         deadline,
                         lasts: deadline.saturating_sub(asked),
+                        allows: allows.first().copied(),
                         ..Hold::default()
                     },
                 );

@@ -1,4 +1,4 @@
-//! Safety: no two holders at once, fencing tokens in order, no write after a later one.
+//! Safety: no more holders at once than each of them allows, fencing tokens in order, no write after a later one.
 //!
 //! A holder is inside from when it knew that it had the lock until it left, until its own deadline
 //! as it last saw it, or until its last report, whichever comes first: acts after its deadline are
@@ -28,6 +28,9 @@ pub struct Hold {
     pub(crate) called: Option<u64>,
     /// Foreign clients have none.
     pub(crate) fence: Option<u64>,
+    /// How many may be inside together with it, itself included, 0 for any number; `None` where it
+    /// must be alone.
+    pub(crate) allows: Option<u64>,
     /// When the caller asked for the lock, or earlier.
     pub(crate) asked: u64,
     pub(crate) entered: u64,
@@ -60,6 +63,16 @@ impl Hold {
         }
     }
 
+    fn allows(&self, inside: usize) -> bool {
+        let most = self.allows.unwrap_or(1);
+        most == 0 || usize::try_from(most).is_ok_and(|most| inside <= most)
+    }
+
+    /// Both may be inside in one phase of the lock, and have one fencing token then.
+    fn is_of_phase(&self, other: &Self) -> bool {
+        self.allows.is_some() && other.allows.is_some() && self.fence == other.fence
+    }
+
     pub(crate) fn end(&self) -> u64 {
         let deadline = self.asked_for.map_or(self.deadline, |(_, until)| until.min(self.deadline));
         self.left.unwrap_or(self.seen).min(deadline)
@@ -81,7 +94,7 @@ pub type HoldId = (usize, u64);
 /// The kinds of violation between two holds of one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViolationKind {
-    /// Both were inside.
+    /// Both were inside, and more than one of those inside allows.
     Overlap {
         /// For so long.
         lasted: Duration,
@@ -187,6 +200,8 @@ pub struct Checker {
 struct Key {
     /// The hold that lasts longest of all so far.
     last: Option<NamedHold>,
+    /// Those that may be inside when the next one enters.
+    inside: Vec<NamedHold>,
     /// The last hold with a fencing token.
     fenced: Option<NamedHold>,
     entered: u64,
@@ -305,14 +320,19 @@ type Found = (Violation, Hold, Hold);
 
 impl Key {
     fn overlaps(&mut self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
-        if let Some((first, other)) = &self.last
-            && hold.entered < other.end()
+        self.inside.retain(|(_, other)| hold.entered < other.end());
+        let count = self.inside.len() + 1;
+        let allow = hold.allows(count) && self.inside.iter().all(|(_, other)| other.allows(count));
+        // What a loss excuses, it excuses for the one that asked first.
+        if let Some((first, other)) = self.inside.iter().min_by_key(|(_, other)| other.asked)
+            && !allow
         {
             let lasted = Duration::from_nanos(other.end().min(hold.end()).saturating_sub(hold.entered));
             let what = ViolationKind::Overlap { lasted };
             let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
             found.push((violation, other.clone(), hold.clone()));
         }
+        self.inside.push((second, hold.clone()));
         if self.last.as_ref().is_none_or(|(_, other)| hold.end() > other.end()) {
             self.last = Some((second, hold.clone()));
         }
@@ -324,6 +344,7 @@ impl Key {
         };
         if let Some((first, other)) = &self.fenced
             && let Some(by) = other.fence.and_then(|before| before.checked_sub(fence))
+            && !other.is_of_phase(hold)
         {
             let what = ViolationKind::Fence { by };
             let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
@@ -340,6 +361,7 @@ impl Register {
         if taken
             && let Some((latest, (behind, other))) = &self.latest
             && number < *latest
+            && !hold.is_of_phase(other)
         {
             let what = ViolationKind::StaleWrite;
             let violation = Violation { what, key: hold.key, first: writer, second: *behind, at };

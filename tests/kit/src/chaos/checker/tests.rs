@@ -8,6 +8,7 @@ fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u6
         key: 1,
         called: Some(entered),
         fence,
+        allows: None,
         asked: entered,
         entered,
         seen: entered,
@@ -45,6 +46,34 @@ fn one_after_the_other_is_well() {
     let result = check(&[hold(1, 10, 90, Some(20), &[15]), hold(2, 20, 90, Some(30), &[21, 25])]);
     assert_eq!(result.violations, []);
     assert_eq!((result.holds, result.writes, result.refused), (2, 3, 0));
+}
+
+/// Of phase 1.
+fn one_of(allows: u64, entered: u64, left: u64) -> Hold {
+    Hold { allows: Some(allows), ..hold(1, entered, 90, Some(left), &[left - 1]) }
+}
+
+#[test]
+fn several_may_be_inside_when_each_allows_it() {
+    let readers = [one_of(0, 10, 80), one_of(0, 20, 40), one_of(3, 30, 70), one_of(3, 50, 60)];
+    let result = check(&readers);
+    assert_eq!((result.violations, result.writes, result.refused), (vec![], 4, 0));
+}
+
+#[test]
+fn one_more_than_one_of_them_allows_is_found() {
+    let third = check(&[one_of(2, 10, 80), one_of(0, 20, 70), one_of(0, 30, 40)]);
+    assert_eq!((third.overlaps(), third.violations.len()), (1, 1));
+    let writer = check(&[one_of(0, 10, 80), one_of(0, 20, 30), hold(2, 40, 90, Some(50), &[])]);
+    assert_eq!((writer.overlaps(), writer.violations.len()), (1, 1));
+    let reader = check(&[hold(1, 10, 90, Some(50), &[]), Hold { fence: Some(2), ..one_of(0, 20, 40) }]);
+    assert_eq!((reader.overlaps(), reader.violations.len()), (1, 1));
+}
+
+#[test]
+fn a_writer_behind_readers_has_a_larger_fencing_token() {
+    let result = check(&[one_of(0, 10, 30), hold(1, 40, 90, Some(50), &[])]);
+    assert_eq!((result.fences(), result.violations.len()), (1, 1));
 }
 
 #[test]

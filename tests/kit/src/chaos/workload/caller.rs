@@ -203,7 +203,7 @@ impl Caller {
         if let Some(min_hold) = min_hold {
             request = request.min_hold(min_hold);
         }
-        (request, CallParams { key: key_number, hold: self.number(), ttl, wait })
+        (request, CallParams { key: key_number, hold: self.number(), ttl, wait, allows: None })
     }
 
     /// Waits, enters, looks at its lease from time to time, writes, leaves. Chaos causes errors:

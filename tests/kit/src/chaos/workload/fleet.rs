@@ -33,6 +33,8 @@ pub enum Role {
     EndsRefused,
     /// Short locks that are given away, and redeemed by another process of this role.
     Travels,
+    /// Short locks that several hold together, and some alone.
+    Shares,
 }
 
 /// The keys and callers of a role.
@@ -47,7 +49,7 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 14] = [
+pub(crate) const ROLES: [RoleSpec; 15] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
@@ -62,6 +64,7 @@ pub(crate) const ROLES: [RoleSpec; 14] = [
     RoleSpec { role: Role::Rests, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::EndsRefused, first_key: 0, keys: 4, callers: 1, may_die: true },
     RoleSpec { role: Role::Travels, first_key: 0, keys: 4, callers: 1, may_die: true },
+    RoleSpec { role: Role::Shares, first_key: 40, keys: 3, callers: 3, may_die: true },
 ];
 
 impl Role {

@@ -53,7 +53,7 @@ impl Caller {
     async fn all_at_once(&mut self, number: u64, size: u64, first_stays: Duration) {
         let (calls, ttl) = (LocalSet::new(), Duration::from_millis(self.ttls[3]));
         for nth in 0..size {
-            let call_params = CallParams { key: number, hold: self.number(), ttl, wait: WAIT };
+            let call_params = CallParams { key: number, hold: self.number(), ttl, wait: WAIT, allows: None };
             let request = self.locks.lock(key(number)).ttl(ttl).wait(WAIT);
             let ticker = Arc::clone(&self.ticker);
             let stays = if nth == 0 { first_stays } else { Duration::ZERO };

@@ -7,6 +7,7 @@ pub mod foreign_client;
 pub mod many_callers;
 pub mod refused;
 pub mod report;
+pub mod shares;
 pub mod ticker;
 pub mod tickets;
 pub mod worker;

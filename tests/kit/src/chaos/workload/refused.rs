@@ -50,7 +50,8 @@ impl Caller {
             // It may have something to give back.
             return;
         }
-        let call_params = CallParams { key: ENDS, hold: self.number(), ttl: TTL, wait: Duration::ZERO };
+        let call_params =
+            CallParams { key: ENDS, hold: self.number(), ttl: TTL, wait: Duration::ZERO, allows: None };
         let call = CallReport::begin(call_params, &self.ticker);
         let outcome = locks.shutdown(GRACE).await;
         call.comes_back(&outcome);

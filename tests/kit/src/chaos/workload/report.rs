@@ -20,6 +20,8 @@ pub struct CallParams {
     pub(crate) hold: u64,
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
+    /// How many it allows inside together, 0 for any number; `None` where it has the lock alone.
+    pub(crate) allows: Option<u64>,
 }
 
 /// Reports when a call begins and returns, its outcome, and how late it is. Dropped without an
@@ -111,7 +113,9 @@ impl<'a> HoldReport<'a> {
         let deadline = deadline(remaining(), entered)?;
         // A lease is shorter than the ttl, and counts from when the caller asked for it.
         let asked = deadline.saturating_sub(u64::try_from(call_params.ttl.as_nanos()).unwrap());
-        say("entered", &[call_params.hold, call_params.key, fence, asked, entered, deadline]);
+        let mut numbers = vec![call_params.hold, call_params.key, fence, asked, entered, deadline];
+        numbers.extend(call_params.allows);
+        say("entered", &numbers);
         let (remaining, deadline) = (Box::new(remaining), Cell::new(deadline));
         Some(Self { remaining, hold: call_params.hold, deadline })
     }

@@ -65,7 +65,7 @@ impl Caller {
             let ttl = Duration::from_millis(self.ttls[self.random.index(4)]);
             let wait = Duration::from_millis([0, 2000][self.random.index(2)]);
             let stays = Duration::from_millis(self.random.between(5, 150));
-            let call_params = CallParams { key, hold: self.number(), ttl, wait };
+            let call_params = CallParams { key, hold: self.number(), ttl, wait, allows: None };
             let request = self.locks.redeem(ticket).ttl(ttl).wait(wait).min_hold(Duration::ZERO);
             self.holds(request, call_params, async |_, report| {
                 say("redeemed", &[call_params.hold]);

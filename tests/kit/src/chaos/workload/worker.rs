@@ -104,6 +104,7 @@ pub fn work(job: &Job) {
                 Role::Rests => caller.rests(ended).await,
                 Role::EndsRefused => caller.ends_refused(ended, &url).await,
                 Role::Travels => caller.gives_away(ended).await,
+                Role::Shares => caller.shares(ended).await,
             }
         });
     }

@@ -3,7 +3,7 @@
 
 use super::rules::{Accident, Bounds};
 use super::server::{Lock, Owner, TTL};
-use super::state::{Client, Phase, State};
+use super::state::{Answer, Client, Phase, State};
 use super::steps::Action;
 
 impl State {
@@ -15,11 +15,14 @@ impl State {
         Some(())
     }
 
-    /// The lock is taken away from its holder, if one of the clients has it.
+    /// The lock is taken away from its holders.
     fn rob(&mut self) -> Option<Lock> {
-        let lock = self.lock?;
+        let lock = self.lock.take()?;
         if let Owner::Client(owner) = lock.owner {
             self.clients[owner].robbed = true;
+        }
+        for holder in std::mem::take(&mut self.holders) {
+            self.clients[holder.client].robbed = true;
         }
         Some(lock)
     }
@@ -46,8 +49,20 @@ impl State {
             Action::DeleteLock => {
                 self.spend(Accident::DeleteLock, bounds)?;
                 self.rob()?;
-                self.lock = None;
                 self.order_is_lost = true;
+            }
+            Action::LosePush(at) => {
+                self.spend(Accident::LosePush, bounds)?;
+                let is_push = |answer: &Answer| {
+                    matches!(
+                        answer,
+                        Answer::Granted { .. } | Answer::Next { .. } | Answer::Free | Answer::Gone
+                    )
+                };
+                let client = &mut self.clients[at];
+                let first = client.answers.iter().position(is_push)?;
+                client.answers.remove(first);
+                client.missed = true;
             }
             Action::DeleteQueue => {
                 self.spend(Accident::DeleteQueue, bounds)?;
@@ -61,14 +76,14 @@ impl State {
                 if self.rob().is_none() && self.queue.is_empty() {
                     return None;
                 }
-                self.lock = None;
                 self.order_is_lost = true;
                 self.queue.clear();
             }
             Action::ForceRelease => {
                 self.spend(Accident::ForceRelease, bounds)?;
+                let was_in_grace = self.is_in_grace(bounds);
                 self.rob()?;
-                self.force_release(bounds);
+                self.force_release(was_in_grace, bounds);
             }
             Action::Restart { older } => {
                 self.spend(if older { Accident::RestartOlder } else { Accident::Restart }, bounds)?;

@@ -4,6 +4,10 @@
 //! is taken by a plain `SET NX` and released by a plain delete, and a marked one goes through the
 //! scripts. The rules are in [`rules`].
 //!
+//! Each client names how many may be inside while it is: one, a number, or any. One that is alone has
+//! the lock as above. Those that are inside together are a set in which each has an end of its own;
+//! the key lasts longer than all of them, and has no mark. All wait in one queue.
+//!
 //! In the model: the server with the lock, its queue, and its open connections; clients, each with
 //! one attempt, one token, one connection. Requests of a client arrive in order, and so do the
 //! answers and the pushes to it. Time passes in ticks: a claim lasts one, a ttl three, the grace
@@ -23,6 +27,9 @@
 //! - The drift of clocks. A lease is shorter than its ttl by what two clocks may differ.
 //! - The limit of 2,000 dead waiters that one call clears away: the call is repeated then.
 //! - Calls with one try, which do not wait: for the server they are clients that cancel.
+//! - The short ways of the scripts of a counted lock: they do the same where nobody waits.
+//! - More than 250 clients that one call lets in: the next one then asks at once, and goes on.
+//! - The third of a ttl that the key of a counted lock has to spare, so that it changes seldom.
 //! - Several keys, a quorum, a Cluster, cohorts: they add requests, and no new order of those for
 //!   one lock.
 //! - Tracking: a client that hears of a change earlier only asks, or stops, earlier.
@@ -34,6 +41,7 @@
 
 mod client;
 mod faults;
+mod kinds;
 mod mistakes;
 mod rules;
 mod runs;
@@ -44,15 +52,15 @@ mod steps;
 use stateright::{Model, Property};
 
 use rules::Bounds;
-use server::{Owner, TTL};
+use server::{CLAIM, GRACE, Owner, TTL};
 use state::{Answer, Client, Phase, State};
 use steps::Action;
 
 struct HandOff(Bounds);
 
-const EXCLUSIVE: &str = "at most one client is inside, but for one whose lock was taken away";
-const FENCED: &str = "a later holder has the higher fencing token";
-const SERVED: &str = "a waiter that runs does not sleep beside a free lock";
+const EXCLUSIVE: &str = "each client inside allows those with it, but for one whose lock was taken away";
+const FENCED: &str = "a later holder has the higher fencing token, or the same if several may be inside";
+const SERVED: &str = "a waiter that runs does not sleep while there is room for the first one";
 const ALL_SERVED: &str = "each remaining waiter gets the lock, and no lock is left behind";
 const IN_ORDER: &str = "a script passes over no waiter that listens";
 const FIRST_COME: &str = "a newcomer passes no waiter that is awake";
@@ -64,6 +72,9 @@ const NOT_ITS_OWN: &str = "a waiter that runs does not sleep on its own lock";
 const STRANGERS: &str = "a stranger's value gets no mark";
 const ONE_CLAIM: &str = "a process that stands still has one claim";
 const WITH_CAUSE: &str = "a process whose client has its answer keeps its places";
+const A_CLAIM: &str = "a client that was let in while it stood still is inside for a claim at most";
+const OUTLIVES: &str = "the key of a counted lock outlives its holders by the grace";
+const NOT_EMPTY: &str = "a counted lock has a holder";
 
 impl HandOff {
     /// Whether, without further faults, every waiter is served, then a newcomer, and no lock is
@@ -71,7 +82,7 @@ impl HandOff {
     fn comes_to_rest(&self, state: &State) -> bool {
         let mut state = state.clone();
         self.settle(&mut state);
-        state.clients.push(Client::new(true, false));
+        state.clients.push(Client::new(1, true, false));
         self.settle(&mut state);
         state.lock.is_none() && state.clients.iter().all(Client::has_ended)
     }
@@ -124,12 +135,18 @@ impl Model for HandOff {
         vec![
             Property::always(EXCLUSIVE, |_, state: &State| {
                 let is_inside = |client: &&Client| client.phase == Phase::Inside && !client.robbed;
+                let inside = || state.clients.iter().filter(is_inside);
                 let stranger = state.lock.is_some_and(|lock| lock.owner == Owner::Stranger);
-                state.clients.iter().filter(is_inside).count() + usize::from(stranger) <= 1
+                let count = inside().count() + usize::from(stranger);
+                let allows = |client: &Client| client.number == 0 || count <= usize::from(client.number);
+                inside().all(allows) && (!stranger || count == 1)
             }),
             Property::always(FENCED, |_, state: &State| {
                 let fenced = || state.clients.iter().filter(|client| client.fence > 0);
-                fenced().all(|a| fenced().all(|b| a.turn >= b.turn || a.fence < b.fence))
+                let is_behind = |a: &Client, b: &Client| {
+                    a.fence < b.fence || a.fence == b.fence && a.is_counted() && b.is_counted()
+                };
+                fenced().all(|a| fenced().all(|b| a.turn >= b.turn || is_behind(a, b)))
             }),
             Property::always(SERVED, |model: &Self, state: &State| state.slept <= model.0.may_sleep),
             // In every state, messages under way can arrive: it is enough to check the states
@@ -151,22 +168,29 @@ impl Model for HandOff {
             }),
             Property::always(NOT_ITS_OWN, |model: &Self, state: &State| {
                 state.lock_is_not_of(|client| {
-                    let excused = client.robbed || (client.cut && !model.0.kills);
+                    let excused = client.robbed || client.missed || (client.cut && !model.0.kills);
                     client.phase == Phase::Asleep && client.runs() && !excused
                 })
             }),
             Property::always(STRANGERS, |_, state: &State| {
                 state.lock.is_none_or(|lock| lock.owner != Owner::Stranger || !lock.marked)
             }),
-            Property::always(ONE_CLAIM, |_, state: &State| {
-                state.clients.iter().filter(|client| client.of_one && client.claims).count() < 2
-            }),
+            Property::always(ONE_CLAIM, |_, state: &State| !state.claims_again),
             Property::always(WITH_CAUSE, |_, state: &State| !state.dropped_without_cause),
+            Property::always(A_CLAIM, |_, state: &State| {
+                let claims = |at: &usize| state.clients[*at].claims;
+                (0..state.clients.len()).filter(claims).all(|at| state.lease_of(at) <= CLAIM)
+            }),
+            Property::always(OUTLIVES, |_, state: &State| {
+                let holders = || state.holders.iter().filter(|holder| holder.left > 0);
+                state.lock.is_none_or(|lock| holders().all(|holder| holder.left + GRACE <= lock.expires_in))
+            }),
+            Property::always(NOT_EMPTY, |_, state: &State| !state.is_counted() || !state.holders.is_empty()),
             Property::sometimes("a grant is on its way", |_, state: &State| {
                 state.clients.iter().any(|client| client.answers.contains(&Answer::Granted { age: 0 }))
             }),
-            Property::sometimes("a lock is marked", |_, state: &State| {
-                state.lock.is_some_and(|lock| lock.marked)
+            Property::sometimes("a lock is marked, or several are inside", |_, state: &State| {
+                state.lock.is_some_and(|lock| lock.marked) || state.holders.len() > 1
             }),
             Property::sometimes("all have been served", |_, state: &State| {
                 state.clients.iter().all(|client| client.phase == Phase::Done)

@@ -15,6 +15,9 @@
 /// | R9 | a waiter asks now and then unasked, and more often behind a stranger |
 /// | R10 | a marked lock outlives its lease by a grace, in which its waiters ask |
 /// | R11 | a script that finds a lease over knows who had it, and that process loses its places |
+/// | R12 | a client enters when it, and each that is inside, allows one more |
+/// | R13 | a script that can make room lets in all that have room, in order, until one has none |
+/// | R14 | the key of a counted lock outlives each holder by the grace |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mistake {
     /// R1: a waiter asks again by a plain `SET NX`.
@@ -76,6 +79,40 @@ pub(super) enum Mistake {
     /// R11: a lock that is kept for its `min_hold` ends without a release, and its process seems to
     /// stand still.
     MinHoldKeepsClaim,
+    /// R12: the end of a lease is not taken out of the count.
+    ExpiryStaysCounted,
+    /// R12: the limit is not computed anew when a holder has left.
+    LimitSticks,
+    /// R12: only the number of the newcomer counts.
+    OnlyNewcomerCounts,
+    /// R12: a release lowers the count, whoever was counted.
+    ReleaseLowersCount,
+    /// R12: a release deletes the lock, although others are inside.
+    ReleaseDeletesKey,
+    /// R13: one client is let in, not all that have room.
+    LetsInOne,
+    /// R13: a waiter that gives up lets in nobody that waits behind it.
+    LeavingLetsNobodyIn,
+    /// R13: a head of the queue that does not listen stays in front.
+    DeadHeadStays,
+    /// R6: a holder that leaves others inside tells no waiter.
+    HolderLeavesSilently,
+    /// R14: the key ends with the holder that entered last.
+    KeyEndsWithLatest,
+    /// R14: a renewal does not move the end of the key.
+    RenewalLeavesKey,
+    /// R14: there is no grace.
+    NoGraceForCounted,
+    /// R3: a holder that asks once more has a shorter lease than before.
+    CountedAskShortens,
+    /// A client is let in for its ttl, although its process may stand still.
+    GrantLastsTtl,
+    /// The same, for one that asks again.
+    AgainLastsTtl,
+    /// The counted holders of a new phase have the fencing token of the phase before.
+    PhaseKeepsFence,
+    /// R11: a claim of an exclusive lock is remembered while others are inside.
+    CountedKeepsClaim,
     /// A renewal takes a marked token for another one.
     RenewalComparesMark,
     /// A waiter that finds its own lock makes its expiry earlier.
@@ -115,6 +152,8 @@ pub(super) enum Accident {
     DeleteLock,
     /// An operator deletes the queue.
     DeleteQueue,
+    /// A push is lost.
+    LosePush,
     /// The server loses all keys.
     Flush,
     /// A manager takes the lock away from its holder.
@@ -131,6 +170,9 @@ pub(super) enum Accident {
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) clients: usize,
+    /// How many may be inside while each of the first clients is: 0 for any number. The others are
+    /// exclusive.
+    pub(super) numbers: &'static [u8],
     /// The run begins with one client inside, and all others in the queue.
     pub(super) queued: bool,
     /// These clients are of one process; each of the others is one of its own.
@@ -166,6 +208,7 @@ pub(super) struct Bounds {
 impl Bounds {
     pub(super) const PROMPT: Self = Self {
         clients: 3,
+        numbers: &[],
         queued: false,
         of_one: &[],
         accidents: 0,

@@ -13,6 +13,27 @@ pub(super) const GRACE: u8 = 1;
 pub(super) enum Owner {
     Client(usize),
     Stranger,
+    /// [`State::holders`], which have a fencing token together. `limit`: how many all of them have
+    /// allowed; only in [`Mistake::LimitSticks`].
+    Counted {
+        fence: u8,
+        limit: u8,
+    },
+}
+
+/// One of several that are inside.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Holder {
+    pub(super) client: usize,
+    /// Ticks until its lease ends.
+    pub(super) left: u8,
+    /// Its process has let the lease end: for the rest of a `min_hold`.
+    pub(super) lets_end: bool,
+}
+
+/// Zero is more than any other number.
+fn least(one: u8, other: u8) -> u8 {
+    if one == 0 || other == 0 { one.max(other) } else { one.min(other) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -24,20 +45,83 @@ pub(super) struct Lock {
     pub(super) expires_in: u8,
 }
 
+/// Who has entered in a script.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LetIn {
+    Nobody,
+    Others,
+    /// The caller may enter.
+    Caller,
+}
+
 /// What the scripts share.
 impl State {
     pub(super) fn is_owner(&self, me: usize) -> bool {
         self.lock.is_some_and(|lock| lock.owner == Owner::Client(me))
     }
 
+    /// Alone, or as one of several.
+    pub(super) fn has_lock(&self, me: usize) -> bool {
+        self.is_owner(me) || self.holders.iter().any(|holder| holder.client == me)
+    }
+
+    /// Ticks until a lease of this client ends.
+    pub(super) fn lease_of(&self, me: usize) -> u8 {
+        let alone = self.lock.filter(|_| self.is_owner(me));
+        let alone = alone.map(|lock| lock.expires_in.saturating_sub(if lock.marked { GRACE } else { 0 }));
+        let counted = self.holders.iter().find(|holder| holder.client == me).map(|holder| holder.left);
+        alone.or(counted).unwrap_or(0)
+    }
+
+    pub(super) fn is_counted(&self) -> bool {
+        self.lock.is_some_and(|lock| matches!(lock.owner, Owner::Counted { .. }))
+    }
+
     /// The lease of a marked lock has ended, although its key is still there.
-    fn is_in_grace(&self, bounds: &Bounds) -> bool {
+    pub(super) fn is_in_grace(&self, bounds: &Bounds) -> bool {
         let lock = self.lock.filter(|lock| lock.marked && !bounds.has(Mistake::NoGrace));
         lock.is_some_and(|lock| lock.expires_in <= GRACE)
     }
 
     pub(super) fn is_free(&self, bounds: &Bounds) -> bool {
-        self.lock.is_none() || self.is_in_grace(bounds)
+        self.lock.is_none() || self.is_in_grace(bounds) || self.is_counted() && self.holders.is_empty()
+    }
+
+    /// How many may be inside while each of the holders is; 0 for any number.
+    fn limit(&self) -> u8 {
+        let numbers = self.holders.iter().map(|holder| self.clients[holder.client].number);
+        numbers.fold(0, least)
+    }
+
+    /// Whether the scripts let a client with this number in.
+    fn has_room(&self, number: u8, bounds: &Bounds) -> bool {
+        let Some(Lock { owner: Owner::Counted { limit, .. }, .. }) = self.lock else {
+            return self.is_free(bounds);
+        };
+        let limit = match bounds.mistake {
+            Some(Mistake::LimitSticks) => limit,
+            Some(Mistake::OnlyNewcomerCounts) => 0,
+            _ => self.limit(),
+        };
+        self.is_allowed(number, limit)
+    }
+
+    fn is_allowed(&self, number: u8, limit: u8) -> bool {
+        let most = usize::from(least(number, limit));
+        self.holders.is_empty() || (number != 1 && (most == 0 || self.holders.len() < most))
+    }
+
+    /// A waiter that runs sleeps, although there is room for the first one that listens.
+    pub(super) fn leaves_room(&self, bounds: &Bounds) -> bool {
+        let sleeps = |client: &&Client| client.phase == Phase::Asleep && client.runs();
+        let Some(asleep) = self.clients.iter().find(sleeps) else { return false };
+        if !self.is_counted() {
+            return self.is_free(bounds);
+        }
+        let mut live = self.clone();
+        live.holders.retain(|holder| holder.left > 0);
+        let next = self.queue.iter().map(|waiter| &self.clients[*waiter]).find(|client| client.listens());
+        live.is_allowed(next.unwrap_or(asleep).number, live.limit())
     }
 
     fn grace(marked: bool, bounds: &Bounds) -> u8 {
@@ -49,21 +133,100 @@ impl State {
         self.lock.map_or(0, |lock| lock.expires_in.saturating_sub(Self::grace(lock.marked, bounds)))
     }
 
+    /// Ticks until there may be room for a client with this number.
+    fn left_for(&self, number: u8, bounds: &Bounds) -> u8 {
+        if !self.is_counted() {
+            return self.left(bounds);
+        }
+        let mut ends: Vec<u8> = self.holders.iter().map(|holder| holder.left).collect();
+        ends.sort_unstable();
+        let remain = usize::from(least(number, self.limit()).max(1));
+        ends.get(ends.len().saturating_sub(remain)).copied().unwrap_or(0)
+    }
+
     fn put(&mut self, me: usize, lasts: u8, marked: bool, bounds: &Bounds) {
         let expires_in = lasts + Self::grace(marked, bounds);
         self.lock = Some(Lock { owner: Owner::Client(me), marked, expires_in });
+        self.holders.clear();
         self.order_is_lost &= !(self.queue.is_empty() || marked);
-        self.slept = 0;
-        let latest = self.clients.iter().map(|client| client.turn).max();
-        self.clients[me].turn = latest.unwrap_or(0) + 1;
+        self.note_turn(me);
         if self.clients[me].wants_fence && !bounds.has(Mistake::CountsFenceLater) {
             self.count_fence(me);
         }
     }
 
+    fn note_turn(&mut self, me: usize) {
+        self.slept = 0;
+        let latest = self.clients.iter().map(|client| client.turn).max();
+        self.clients[me].turn = latest.unwrap_or(0) + 1;
+    }
+
     fn count_fence(&mut self, me: usize) {
         let highest = self.clients.iter().map(|client| client.fence).max();
         self.clients[me].fence = highest.unwrap_or(0) + 1;
+    }
+
+    /// One more is inside. The key is never marked: its grace does not depend on waiters.
+    fn enter(&mut self, me: usize, lasts: u8, bounds: &Bounds) {
+        let number = self.clients[me].number;
+        if number == 1 {
+            let marked = !self.queue.is_empty();
+            return self.put(me, lasts, marked, bounds);
+        }
+        let grace = if bounds.has(Mistake::NoGraceForCounted) { 0 } else { GRACE };
+        let mut lock = Lock {
+            owner: Owner::Counted { fence: 0, limit: number },
+            marked: false,
+            expires_in: lasts + grace,
+        };
+        match self.lock {
+            Some(Lock { owner: Owner::Counted { fence, limit }, expires_in, .. })
+                if !self.holders.is_empty() =>
+            {
+                let limit = least(limit, number);
+                lock.owner = Owner::Counted { fence, limit };
+                if !bounds.has(Mistake::KeyEndsWithLatest) {
+                    lock.expires_in = lock.expires_in.max(expires_in);
+                }
+                self.clients[me].fence = fence;
+            }
+            _ => {
+                let counted = self.clients.iter().filter(|client| client.number != 1);
+                let before =
+                    counted.map(|client| client.fence).max().filter(|_| bounds.has(Mistake::PhaseKeepsFence));
+                self.count_fence(me);
+                let fence = before.filter(|fence| *fence > 0).unwrap_or(self.clients[me].fence);
+                self.clients[me].fence = fence;
+                lock.owner = Owner::Counted { fence, limit: number };
+                if !bounds.has(Mistake::CountedKeepsClaim) {
+                    self.claim = None;
+                }
+            }
+        }
+        if let Owner::Counted { limit, .. } = &mut lock.owner
+            && !bounds.has(Mistake::LimitSticks)
+        {
+            *limit = 0;
+        }
+        self.lock = Some(lock);
+        self.holders.retain(|holder| holder.client != me);
+        self.holders.push(Holder { client: me, left: lasts, lets_end: false });
+        self.order_is_lost = false;
+        self.note_turn(me);
+    }
+
+    /// Reads who is inside: those whose lease is over leave.
+    fn look(&mut self, asker: Option<usize>, bounds: &Bounds) {
+        if !self.is_counted() || bounds.has(Mistake::ExpiryStaysCounted) {
+            return;
+        }
+        let over: Vec<Holder> = self.holders.extract_if(.., |holder| holder.left == 0).collect();
+        for holder in over {
+            let is_stuck = !holder.lets_end || bounds.has(Mistake::MinHoldKeepsClaim);
+            if is_stuck && !bounds.of_one.is_empty() && !bounds.has(Mistake::ClaimIsNotNoted) {
+                self.drop_process(holder.client, asker);
+            }
+        }
     }
 
     fn join_queue(&mut self, me: usize, bounds: &Bounds) {
@@ -91,41 +254,81 @@ impl State {
         }
     }
 
-    /// Tells the first two waiters. One may be dead, or stuck.
-    fn tell_first_two(&mut self, answer: Answer, bounds: &Bounds) {
+    /// Tells the first two waiters how long what is in front of them lasts. One may be dead, or
+    /// stuck.
+    fn tell_first_two(&mut self, bounds: &Bounds) {
+        self.tell_first_two_of(
+            |state, waiter| Answer::Next { left: state.left_for(state.clients[waiter].number, bounds) },
+            bounds,
+        );
+    }
+
+    fn tell_first_two_of(&mut self, what: impl Fn(&Self, usize) -> Answer, bounds: &Bounds) {
         let told = if bounds.has(Mistake::TellsOneWaiter) { 1 } else { 2 };
-        for waiter in self.queue.iter().take(told) {
-            self.clients[*waiter].tell(answer);
+        for place in 0..told.min(self.queue.len()) {
+            let waiter = self.queue[place];
+            let answer = what(self, waiter);
+            self.clients[waiter].tell(answer);
         }
     }
 
-    /// Hands the lock to the first waiter that listens. A caller that is the head is left to take
-    /// it.
-    fn grant(&mut self, me: Option<usize>, bounds: &Bounds) -> Option<usize> {
-        while !self.queue.is_empty() {
-            let head = self.queue.remove(0);
-            if me == Some(head) {
-                return me;
-            }
-            if self.clients[head].listens() || bounds.has(Mistake::GrantsToTheGone) {
-                self.given_to_the_gone |= !self.clients[head].listens();
-                let marked = !self.queue.is_empty() && !bounds.has(Mistake::GrantForgetsMark);
-                self.put(head, CLAIM, marked, bounds);
-                self.note_claim(head, bounds);
-                self.clients[head].claims |= self.clients[head].frozen;
-                self.clients[head].tell(Answer::Granted { age: 0 });
-                if !bounds.has(Mistake::GrantTellsNoWaiter) {
-                    self.tell_first_two(Answer::Next { left: CLAIM }, bounds);
+    /// Lets the first waiters in that listen, as long as there is room. A caller that is the head
+    /// and has room is left to enter.
+    fn let_in(&mut self, me: Option<usize>, bounds: &Bounds) -> LetIn {
+        let mut result = LetIn::Nobody;
+        while let Some(head) = self.queue.first().copied() {
+            let listens = self.clients[head].listens() || bounds.has(Mistake::GrantsToTheGone);
+            if me != Some(head) && !listens {
+                if self.is_counted() && bounds.has(Mistake::DeadHeadStays) {
+                    return result;
                 }
-                return Some(head);
+                self.queue.remove(0);
+                continue;
             }
+            if !self.has_room(self.clients[head].number, bounds) {
+                return result;
+            }
+            if me == Some(head) {
+                self.queue.remove(0);
+                return LetIn::Caller;
+            }
+            if result == LetIn::Others && bounds.has(Mistake::LetsInOne) {
+                return result;
+            }
+            self.queue.remove(0);
+            self.grant(head, bounds);
+            result = LetIn::Others;
         }
-        None
+        result
     }
 
-    fn grant_or_free(&mut self, me: Option<usize>, bounds: &Bounds) {
-        if self.grant(me, bounds).is_none() {
+    /// To a waiter that has not asked: its process may stand still.
+    fn grant(&mut self, head: usize, bounds: &Bounds) {
+        self.given_to_the_gone |= !self.clients[head].listens();
+        self.enter(head, if bounds.has(Mistake::GrantLastsTtl) { TTL } else { CLAIM }, bounds);
+        if self.is_owner(head) {
+            self.note_claim(head, bounds);
+            if let Some(lock) = self.lock.as_mut().filter(|_| bounds.has(Mistake::GrantForgetsMark)) {
+                (lock.marked, lock.expires_in) = (false, CLAIM);
+            }
+        }
+        if self.clients[head].frozen {
+            let clients = &self.clients;
+            let claims = |at: usize| clients[at].of_one && clients[at].claims && !self.has_lock(at);
+            self.claims_again |= clients[head].of_one && (0..clients.len()).any(claims);
+            self.clients[head].claims = true;
+        }
+        self.clients[head].tell(Answer::Granted { age: 0 });
+    }
+
+    /// Lets in those that wait, or leaves the lock free.
+    fn let_in_or_free(&mut self, bounds: &Bounds) {
+        let let_in = self.let_in(None, bounds);
+        if self.is_free(bounds) {
             (self.lock, self.claim) = (None, None);
+        }
+        if let_in == LetIn::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
+            self.tell_first_two(bounds);
         }
     }
 
@@ -144,7 +347,12 @@ impl State {
     /// A lease has ended without a release: the waiters of that process leave the queue, and are
     /// told.
     fn drop_stuck(&mut self, asker: Option<usize>) {
-        let Some(stuck) = self.claim.take() else { return };
+        if let Some(stuck) = self.claim.take() {
+            self.drop_process(stuck, asker);
+        }
+    }
+
+    fn drop_process(&mut self, stuck: usize, asker: Option<usize>) {
         let clients = &self.clients;
         let is_of = |at: usize| at == stuck || clients[stuck].of_one && clients[at].of_one;
         if asker.is_some_and(is_of) {
@@ -158,7 +366,7 @@ impl State {
 
     /// A lock without a mark, although clients wait: it was taken past its queue.
     fn is_taken_past(&self, me: usize) -> bool {
-        let unmarked = |lock: &Lock| !lock.marked && lock.owner != Owner::Stranger;
+        let unmarked = |lock: &Lock| !lock.marked && matches!(lock.owner, Owner::Client(_));
         self.lock.as_ref().is_some_and(unmarked) && self.queue.iter().any(|waiter| *waiter != me)
     }
 }
@@ -181,42 +389,57 @@ impl State {
         Answer::Set
     }
 
-    /// `acquire.lua`. `again`: the client has waited already, so the lock is its own for a claim
-    /// only.
+    /// `acquire.lua` and `enter.lua`. `again`: the client has waited already, so the lock is its own
+    /// for a claim only.
     pub(super) fn join(&mut self, me: usize, again: bool, bounds: &Bounds) -> Answer {
-        let lasts = if again { CLAIM } else { TTL };
-        if self.is_owner(me) && !bounds.has(Mistake::JoinDoesNotCompare) {
+        let lasts = if again && !bounds.has(Mistake::AgainLastsTtl) { CLAIM } else { TTL };
+        self.look(Some(me), bounds);
+        if self.has_lock(me) && !bounds.has(Mistake::JoinDoesNotCompare) {
             return self.find_own(me, lasts, bounds);
         }
         if self.is_free(bounds) || self.is_taken_past(me) {
             self.drop_stuck(Some(me));
         }
-        if !self.is_free(bounds) {
+        let number = self.clients[me].number;
+        if !self.is_free(bounds) && !self.is_counted() {
             self.join_queue(me, bounds);
             let forgets = if again { Mistake::AgainDoesNotMark } else { Mistake::JoinDoesNotMark };
             if !bounds.has(forgets) {
                 self.mark(bounds);
             }
             let is_stranger = self.lock.is_some_and(|lock| lock.owner == Owner::Stranger);
-            return Answer::Busy { left: self.left(bounds), is_stranger };
+            return Answer::Busy { left: self.left_for(number, bounds), is_stranger };
         }
-        if self.queue.is_empty() || bounds.has(Mistake::Barges) {
+        if (self.queue.is_empty() || bounds.has(Mistake::Barges)) && self.has_room(number, bounds) {
             self.passed_over |=
                 self.queue.iter().any(|waiter| *waiter != me && self.clients[*waiter].listens());
-            self.put(me, lasts, !self.queue.is_empty(), bounds);
+            self.enter(me, lasts, bounds);
+            self.clients[me].claims |= again && self.clients[me].frozen;
             return Answer::Held { lasts };
         }
         self.join_queue(me, bounds);
         if bounds.has(Mistake::LeavesFree) {
             return Answer::Busy { left: TTL, is_stranger: false };
         }
-        if self.grant(Some(me), bounds).is_some_and(|next| next != me) {
-            return Answer::Busy { left: CLAIM, is_stranger: false };
+        let let_in = self.let_in(Some(me), bounds);
+        if let_in != LetIn::Caller {
+            if let_in == LetIn::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
+                self.tell_first_two(bounds);
+            }
+            return Answer::Busy { left: self.left_for(number, bounds).max(1), is_stranger: false };
         }
-        self.put(me, lasts, !self.queue.is_empty() && !bounds.has(Mistake::OwnGrantForgetsMark), bounds);
-        self.note_claim(me, bounds);
+        self.enter(me, lasts, bounds);
+        self.clients[me].claims |= again && self.clients[me].frozen;
+        if self.is_owner(me) {
+            self.note_claim(me, bounds);
+            if let Some(lock) = self.lock.as_mut().filter(|_| bounds.has(Mistake::OwnGrantForgetsMark)) {
+                (lock.marked, lock.expires_in) = (false, lasts);
+            }
+        } else {
+            let _ = self.let_in(None, bounds);
+        }
         if !bounds.has(Mistake::OwnGrantTellsNoWaiter) {
-            self.tell_first_two(Answer::Next { left: lasts }, bounds);
+            self.tell_first_two(bounds);
         }
         Answer::Held { lasts }
     }
@@ -224,6 +447,12 @@ impl State {
     /// An answer, or a grant, was lost: the lock is the caller's already.
     fn find_own(&mut self, me: usize, lasts: u8, bounds: &Bounds) -> Answer {
         self.leave_queue(me, bounds);
+        if let Some(holder) = self.holders.iter_mut().find(|holder| holder.client == me) {
+            let ends = if bounds.has(Mistake::CountedAskShortens) { lasts } else { lasts.max(holder.left) };
+            (holder.left, holder.lets_end) = (ends, false);
+            self.keep_key(ends);
+            return Answer::Held { lasts };
+        }
         if !bounds.has(Mistake::AgainRemovesMark) {
             self.mark(bounds);
         }
@@ -249,37 +478,90 @@ impl State {
         Answer::NotDeleted
     }
 
-    /// `release.lua`
+    /// The key of a counted lock outlives a holder that has so many ticks left.
+    fn keep_key(&mut self, left: u8) {
+        if let Some(lock) = &mut self.lock {
+            lock.expires_in = lock.expires_in.max(left + GRACE);
+        }
+    }
+
+    /// `release.lua` and `leave.lua`
     pub(super) fn release(&mut self, me: usize, bounds: &Bounds) -> Answer {
         let told = if bounds.has(Mistake::LeavingSecondTellsNoWaiter) { 1 } else { 2 };
         let was_told = self.queue.iter().take(told).any(|waiter| *waiter == me);
         if was_told && self.is_taken_past(me) {
             self.drop_stuck(Some(me));
         }
+        self.look(Some(me), bounds);
         self.leave_queue(me, bounds);
         self.claim = self.claim.filter(|_| !self.queue.is_empty());
-        if self.is_owner(me) || (bounds.has(Mistake::ReleasesAnyLock) && self.lock.is_some()) {
-            self.grant_or_free(Some(me), bounds);
+        if self.is_counted() {
+            self.leave(me, was_told, bounds);
+        } else if self.is_owner(me) || (bounds.has(Mistake::ReleasesAnyLock) && self.lock.is_some()) {
+            self.lock = None;
+            self.let_in_or_free(bounds);
         } else if was_told && !bounds.has(Mistake::LeavingTellsNoWaiter) {
             self.mark(bounds);
-            self.tell_first_two(Answer::Next { left: self.left(bounds) }, bounds);
+            self.tell_first_two(bounds);
         }
         Answer::Released
+    }
+
+    /// Leaves the holders, or has left the queue in front of others.
+    fn leave(&mut self, me: usize, was_told: bool, bounds: &Bounds) {
+        let mine = self.holders.iter().find(|holder| holder.client == me).map(|holder| holder.left);
+        self.holders.retain(|holder| holder.client != me);
+        let was_inside = mine.is_some();
+        if !was_inside && bounds.has(Mistake::ReleaseLowersCount) {
+            self.holders.pop();
+        }
+        if was_inside && bounds.has(Mistake::ReleaseDeletesKey) {
+            self.lock = None;
+            self.holders.clear();
+        }
+        let mut let_in = LetIn::Nobody;
+        if was_inside || !bounds.has(Mistake::LeavingLetsNobodyIn) {
+            let_in = self.let_in(None, bounds);
+        }
+        if self.is_free(bounds) {
+            (self.lock, self.claim) = (None, None);
+        }
+        let is_silent = match let_in {
+            LetIn::Nobody if was_inside => bounds.has(Mistake::HolderLeavesSilently),
+            LetIn::Nobody => !was_told || bounds.has(Mistake::LeavingTellsNoWaiter),
+            LetIn::Others | LetIn::Caller => bounds.has(Mistake::GrantTellsNoWaiter),
+        };
+        if is_silent {
+            return;
+        }
+        // If it was to end before there is room, nothing changes for a waiter.
+        let known = mine.filter(|_| let_in == LetIn::Nobody && !was_told).unwrap_or(TTL);
+        for waiter in self.queue.iter().take(2).copied().collect::<Vec<_>>() {
+            let left = self.left_for(self.clients[waiter].number, bounds);
+            if left <= known {
+                self.clients[waiter].tell(Answer::Next { left });
+            }
+        }
     }
 
     /// A release that leaves the lock free for a client of another kind. `None`: no waiter listens.
     pub(super) fn release_and_leave_free(&mut self, me: usize, bounds: &Bounds) -> Option<Answer> {
         let listens = |waiter: &&usize| **waiter != me && self.clients[**waiter].listens();
-        let _ = self.queue.first().filter(listens).filter(|_| self.is_owner(me))?;
+        let is_last = self.is_owner(me) || self.holders.len() == 1 && self.has_lock(me);
+        let _ = self.queue.first().filter(listens).filter(|_| is_last)?;
         self.leave_queue(me, bounds);
         (self.lock, self.claim) = (None, None);
+        self.holders.clear();
         self.order_is_lost = true;
-        self.tell_first_two(Answer::Free, bounds);
+        self.tell_first_two_of(|_, _| Answer::Free, bounds);
         Some(Answer::Released)
     }
 
     /// Moves the expiry. `renews`: to a ttl from now; else to the end of a `min_hold`.
     pub(super) fn renew(&mut self, me: usize, renews: bool, bounds: &Bounds) -> Answer {
+        if self.is_counted() {
+            return self.stay(me, renews, bounds);
+        }
         let marked = self.lock.is_some_and(|lock| lock.marked);
         if !self.is_owner(me) || (marked && bounds.has(Mistake::RenewalComparesMark)) {
             return Answer::NotRenewed;
@@ -293,7 +575,28 @@ impl State {
         }
         self.claim = self.claim.filter(|_| renews || !marked || bounds.has(Mistake::MinHoldKeepsClaim));
         if is_shorter && marked && !bounds.has(Mistake::MinHoldTellsNoWaiter) {
-            self.tell_first_two(Answer::Next { left: lasts }, bounds);
+            self.tell_first_two(bounds);
+        }
+        if renews { Answer::Renewed } else { Answer::Released }
+    }
+
+    /// `stay.lua`. A holder whose lease is over, and for which nobody was let in yet, is still
+    /// inside.
+    fn stay(&mut self, me: usize, renews: bool, bounds: &Bounds) -> Answer {
+        if !renews {
+            self.look(Some(me), bounds);
+        }
+        let Some(holder) = self.holders.iter_mut().find(|holder| holder.client == me) else {
+            return Answer::NotRenewed;
+        };
+        holder.left = if renews { TTL.max(holder.left) } else { CLAIM };
+        holder.lets_end = !renews;
+        let left = holder.left;
+        if !bounds.has(Mistake::RenewalLeavesKey) {
+            self.keep_key(left);
+        }
+        if !renews && !bounds.has(Mistake::MinHoldTellsNoWaiter) {
+            self.tell_first_two(bounds);
         }
         if renews { Answer::Renewed } else { Answer::Released }
     }
@@ -305,10 +608,10 @@ impl State {
     }
 
     /// `force_release.lua`
-    pub(super) fn force_release(&mut self, bounds: &Bounds) {
-        if self.is_in_grace(bounds) {
+    pub(super) fn force_release(&mut self, was_in_grace: bool, bounds: &Bounds) {
+        if was_in_grace {
             self.drop_stuck(None);
         }
-        self.grant_or_free(None, bounds);
+        self.let_in_or_free(bounds);
     }
 }

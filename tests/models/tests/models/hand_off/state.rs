@@ -1,7 +1,7 @@
 //! The clients, the messages between them and the server, and what the properties look at.
 
 use super::rules::{Bounds, Mistake};
-use super::server::{Lock, Owner};
+use super::server::{Holder, Lock, Owner};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Request {
@@ -79,6 +79,8 @@ pub(super) enum Phase {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Client {
     pub(super) phase: Phase,
+    /// So many may be inside while it is; 0 for any number.
+    pub(super) number: u8,
     /// Ticks until its lease ends.
     pub(super) lease: u8,
     /// Ticks until it asks again.
@@ -94,10 +96,12 @@ pub(super) struct Client {
     pub(super) ghost: bool,
     /// Its connection broke once.
     pub(super) cut: bool,
+    /// A push to it was lost.
+    pub(super) missed: bool,
     pub(super) frozen: bool,
     /// It is of the process that has several.
     pub(super) of_one: bool,
-    /// It was granted the lock while it was frozen.
+    /// It was let in while it was frozen.
     pub(super) claims: bool,
     /// Its lock was taken away from it.
     pub(super) robbed: bool,
@@ -117,9 +121,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) const fn new(wants_fence: bool, of_one: bool) -> Self {
+    pub(super) const fn new(number: u8, wants_fence: bool, of_one: bool) -> Self {
         Self {
             phase: Phase::Idle,
+            number,
             lease: 0,
             timer: 0,
             age: 0,
@@ -128,6 +133,7 @@ impl Client {
             up: true,
             ghost: false,
             cut: false,
+            missed: false,
             frozen: false,
             of_one,
             claims: false,
@@ -177,6 +183,11 @@ impl Client {
         matches!(self.phase, Phase::Asking | Phase::Joining | Phase::Asleep)
     }
 
+    /// It is not alone inside.
+    pub(super) fn is_counted(&self) -> bool {
+        self.number != 1
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Idle | Phase::Done | Phase::Dead)
     }
@@ -190,6 +201,8 @@ impl Client {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct State {
     pub(super) lock: Option<Lock>,
+    /// Those inside, in any order, while the lock is [`Owner::Counted`].
+    pub(super) holders: Vec<Holder>,
     pub(super) queue: Vec<usize>,
     /// The client that was granted the lock last, while others wait. Only where a process has
     /// several clients.
@@ -198,13 +211,13 @@ pub(super) struct State {
     pub(super) clients: Vec<Client>,
     /// How many may still happen.
     pub(super) accidents: u8,
-    /// For how many ticks the lock has been free while a waiter that runs was asleep.
+    /// For how many ticks there was room for the first waiter while one that runs was asleep.
     pub(super) slept: u8,
     /// A lock with waiters was freed by an operator or a stranger, was left to strangers, or
     /// expired while its first two waiters did not run. Until it is marked again, newcomers may
     /// pass.
     pub(super) order_is_lost: bool,
-    /// The lock was granted to a client while another one, which listened, had waited for longer.
+    /// A client entered while another one, which listened, had waited for longer.
     pub(super) passed_over: bool,
     /// A newcomer took the lock by its first ask, although a waiter was awake.
     pub(super) newcomer_passed: bool,
@@ -212,13 +225,19 @@ pub(super) struct State {
     pub(super) given_to_the_gone: bool,
     /// A process lost its places for the lock of a client that is done.
     pub(super) dropped_without_cause: bool,
+    /// A process that stands still was granted the lock after a claim of it had ended.
+    pub(super) claims_again: bool,
 }
 
 impl State {
     pub(super) fn new(bounds: &Bounds) -> Self {
-        let client = |at| Client::new(at > 0 || !bounds.without_fence, bounds.of_one.contains(&at));
+        let client = |at| {
+            let number = bounds.numbers.get(at).copied().unwrap_or(1);
+            Client::new(number, at > 0 || !bounds.without_fence, bounds.of_one.contains(&at))
+        };
         Self {
             lock: None,
+            holders: Vec::new(),
             queue: Vec::new(),
             claim: None,
             clients: (0..bounds.clients).map(client).collect(),
@@ -229,6 +248,7 @@ impl State {
             newcomer_passed: false,
             given_to_the_gone: false,
             dropped_without_cause: false,
+            claims_again: false,
         }
     }
 
@@ -237,9 +257,9 @@ impl State {
         self.clients.iter().all(Client::is_calm)
     }
 
-    /// The owner of the lock is none of these, as soon as no message is on its way.
+    /// None of these has the lock, as soon as no message is on its way.
     pub(super) fn lock_is_not_of(&self, these: impl Fn(&Client) -> bool) -> bool {
-        let is_one = |(at, client): (usize, &Client)| self.is_owner(at) && !client.keeps && these(client);
+        let is_one = |(at, client): (usize, &Client)| self.has_lock(at) && !client.keeps && these(client);
         !self.is_calm() || !self.clients.iter().enumerate().any(is_one)
     }
 
@@ -265,10 +285,14 @@ impl State {
             }
         }
         let place = |at: usize| {
-            (self.is_owner(at), self.claim == Some(at), self.queue.iter().position(|waiter| *waiter == at))
+            let inside = self.holders.iter().find(|holder| holder.client == at);
+            let inside = inside.map(|holder| (holder.left, holder.lets_end));
+            let waits = self.queue.iter().position(|waiter| *waiter == at);
+            (self.is_owner(at), self.claim == Some(at), inside, waits)
         };
         let key = |at: usize| (&self.clients[at], place(at));
         if (1..self.clients.len()).all(|at| key(at - 1) <= key(at)) {
+            self.holders.sort_unstable_by_key(|holder| holder.client);
             return;
         }
         let mut order: Vec<usize> = (0..self.clients.len()).collect();
@@ -280,8 +304,10 @@ impl State {
             lock.owner = Owner::Client(renamed(owner));
         }
         self.queue = self.queue.iter().map(|waiter| renamed(*waiter)).collect();
+        self.holders.iter_mut().for_each(|holder| holder.client = renamed(holder.client));
+        self.holders.sort_unstable_by_key(|holder| holder.client);
         self.claim = self.claim.map(renamed);
-        let old = |at: &usize| std::mem::replace(&mut self.clients[*at], Client::new(false, false));
+        let old = |at: &usize| std::mem::replace(&mut self.clients[*at], Client::new(1, false, false));
         self.clients = order.iter().map(old).collect();
     }
 }

@@ -36,6 +36,7 @@ pub(super) enum Action {
     Crash(usize),
     Cut(usize),
     Freeze(usize),
+    LosePush(usize),
     DeleteLock,
     DeleteQueue,
     Flush,
@@ -72,7 +73,7 @@ impl State {
             }
             Action::GiveUp(at) => {
                 let client = &self.clients[at];
-                if client.phase != Phase::Releasing || client.up || self.is_owner(at) {
+                if client.phase != Phase::Releasing || client.up || self.has_lock(at) {
                     return None;
                 }
                 self.clients[at].phase = Phase::Done;
@@ -87,6 +88,7 @@ impl State {
             Action::Crash(_)
             | Action::Cut(_)
             | Action::Freeze(_)
+            | Action::LosePush(_)
             | Action::DeleteLock
             | Action::DeleteQueue
             | Action::Flush
@@ -124,11 +126,12 @@ impl State {
         if bounds.prompt && self.clients.iter().any(Client::has_work) {
             return None;
         }
-        let sleeps = |client: &Client| client.phase == Phase::Asleep && client.runs();
-        let is_left = bounds.prompt && self.is_free(bounds) && self.clients.iter().any(sleeps);
-        self.slept = if is_left { self.slept + 1 } else { 0 };
+        self.slept = if bounds.prompt && self.leaves_room(bounds) { self.slept + 1 } else { 0 };
         for client in &mut self.clients {
             client.tick(bounds);
+        }
+        for holder in &mut self.holders {
+            holder.left = holder.left.saturating_sub(1);
         }
         if let Some(lock) = &mut self.lock {
             lock.expires_in -= 1;
@@ -136,6 +139,7 @@ impl State {
                 let runs = |waiter: &usize| self.clients[*waiter].runs();
                 self.order_is_lost = lock.owner == Owner::Stranger || !self.queue.iter().take(2).any(runs);
                 self.lock = None;
+                self.holders.clear();
             }
         }
         Some(())
@@ -177,6 +181,7 @@ impl State {
             let has_rest = client.phase != Phase::Done || !client.is_calm();
             if self.accidents > 0 && has_rest {
                 actions.extend([Action::Crash(at), Action::Cut(at), Action::Freeze(at)]);
+                actions.push(Action::LosePush(at));
             }
         }
         if self.accidents > 0 {
@@ -235,15 +240,20 @@ impl Client {
         let acts = !self.frozen && self.phase != Phase::Dead;
         match action {
             Action::Begin(_) if self.phase == Phase::Idle => {
-                self.phase = Phase::Asking;
-                self.send(Request::Set, bounds);
+                let (phase, request) = if self.is_counted() {
+                    (Phase::Joining, Request::Join)
+                } else {
+                    (Phase::Asking, Request::Set)
+                };
+                self.phase = phase;
+                self.send(request, bounds);
             }
             Action::Read(_) if acts && self.up && !self.answers.is_empty() => {
                 let answer = self.answers.remove(0);
                 self.read(answer, bounds);
             }
             Action::End(_) if acts && matches!(self.phase, Phase::Inside | Phase::Overdue) => {
-                self.release(Request::Delete, bounds);
+                self.release(if self.is_counted() { Request::Release } else { Request::Delete }, bounds);
             }
             Action::Keep(_) if acts && bounds.min_hold && self.up && self.phase == Phase::Inside => {
                 self.keeps = true;

@@ -69,10 +69,22 @@ impl Plan {
         ..Self::MINOR_FAULTS
     };
 
+    /// Locks that several hold together, while their processes are frozen and killed.
+    pub const SHARES: Self = Self {
+        fleet: Fleet { roles: &[(Role::Shares, 6)], foreign_client: false, ..Fleet::MIXED },
+        ..Self::MINOR_FAULTS
+    };
+
     /// All faults in which the server forgets no lock.
     pub const NO_DATA_LOSS: Self = Self {
         fleet: Fleet {
-            roles: &[(Role::Mixed, 5), (Role::Travels, 3), (Role::LongHolds, 1), (Role::TtlChanges, 1)],
+            roles: &[
+                (Role::Mixed, 5),
+                (Role::Travels, 3),
+                (Role::Shares, 3),
+                (Role::LongHolds, 1),
+                (Role::TtlChanges, 1),
+            ],
             ..Fleet::MIXED
         },
         faults: &[

@@ -1,0 +1,69 @@
+//! The value of `permits`.
+
+use quote::ToTokens as _;
+use syn::{Error, Expr, Lit, Result};
+
+use super::options::hint;
+use super::recovery::written;
+use super::value::{describe, literal, whole};
+
+/// How many may hold the lock at once: known here, or an expression.
+pub(crate) enum Permits {
+    Number(u32, Box<Expr>),
+    Expr(Box<Expr>),
+}
+
+/// The most that the runtime takes.
+const MOST: u32 = 10_000;
+
+impl Permits {
+    pub(crate) fn expression(&self) -> Option<&Expr> {
+        match self {
+            Self::Number(..) => None,
+            Self::Expr(expr) => Some(expr),
+        }
+    }
+
+    /// For its span.
+    pub(crate) fn value(&self) -> &Expr {
+        match self {
+            Self::Number(_, value) | Self::Expr(value) => value,
+        }
+    }
+}
+
+pub(crate) fn permits(value: Expr) -> Result<Permits> {
+    let Some(lit) = literal(&value)? else { return Ok(Permits::Expr(without_braces(value).into())) };
+    let text = written(&value.to_token_stream()).replace("- ", "-");
+    // The sign is not part of the literal.
+    let is_negative = text.contains('-');
+    let message = match lit {
+        Lit::Int(number) => match number.base10_parse() {
+            _ if is_negative => nobody(&text),
+            Ok(0) => nobody(&text),
+            Ok(number @ 1..=MOST) => return Ok(Permits::Number(number, value.into())),
+            _ => format!(
+                "`permits = {text}` is too many: the most is {MOST}; without a limit, that is `shared`"
+            ),
+        },
+        Lit::Str(text) if text.value().parse::<u32>().is_ok() => {
+            format!("a number has no quotes: write `permits = {}`", text.value())
+        }
+        lit => format!("expected a number such as `{}`, found {}", hint("permits"), describe(lit)),
+    };
+    Err(Error::new_spanned(&value, message))
+}
+
+/// `{ limit }` is the argument of a call in the output, where rustc would call the braces unnecessary.
+fn without_braces(value: Expr) -> Expr {
+    match &value {
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => {
+            whole(&block.block).cloned().unwrap_or(value)
+        }
+        _ => value,
+    }
+}
+
+fn nobody(text: &str) -> String {
+    format!("`permits = {text}` lets nobody in: give at least 1")
+}

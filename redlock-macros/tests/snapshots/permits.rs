@@ -1,0 +1,44 @@
+async fn send(host: &str, mail: &Mail) -> Result<(), MailError> {
+    match ::redlocked::__private::run(
+            ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
+                        ::redlocked::__private::KeyTemplate::render(
+                            &__key,
+                            ::core::format_args!(
+                                "smtp:{host}", host =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & host)
+                            ),
+                            "",
+                        ),
+                        &::redlocked::__private::Site {
+                            function: ::core::concat!(::core::module_path!(), "::send"),
+                            template: "smtp:{host}",
+                            fenced: false,
+                            given: &[
+                                ::redlocked::__private::Given::Wait(30000),
+                                ::redlocked::__private::Given::Permits(5),
+                            ],
+                        },
+                    )
+                };
+                let __body = async move {
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<Result<(), MailError>>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    smtp::send(host, mail).await
+                };
+                (__lock, __body)
+            }),
+        )
+        .await
+    {
+        ::core::result::Result::Ok(__output) => return __output,
+        ::core::result::Result::Err(__error) => {
+            return ::redlocked::FromLockError::from_lock_error(__error);
+        }
+    }
+}

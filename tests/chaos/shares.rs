@@ -1,0 +1,26 @@
+//! Locks that several hold together, and the mistakes that the checker finds there.
+
+use super::{is_clean_with, is_found_with};
+use kit::chaos::checker::history::History;
+use kit::chaos::environment::one_server::{OneServer, Plan};
+
+#[test]
+fn no_more_are_inside_than_each_of_them_allows_while_processes_are_frozen_and_killed() {
+    is_clean_with(|_| OneServer::of(Plan::SHARES), 6, |chaos| chaos.history.count() > 200);
+}
+
+fn has_too_many_inside(history: &History) -> bool {
+    history.check().overlaps() > 0
+}
+
+#[test]
+fn one_more_than_all_of_them_allow_is_found() {
+    let one_more = ("return most == 0 or inside < most", "return most == 0 or inside <=most");
+    is_found_with(Plan::SHARES, one_more, has_too_many_inside);
+}
+
+#[test]
+fn a_holder_that_leaves_and_takes_the_key_of_the_others_is_found() {
+    let takes = ("if left <= 0 then", "if left >= 0 then");
+    is_found_with(Plan::SHARES, takes, has_too_many_inside);
+}

@@ -1,0 +1,55 @@
+//! Locks that several hold together: readers, permits of two numbers, and callers that must be alone,
+//! all for the same keys.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::chaos::workload::caller::{Caller, look_for};
+use crate::chaos::workload::report::CallParams;
+use crate::{now, say};
+
+/// How many a caller allows, each with its weight.
+const KINDS: &[(u64, Option<u64>)] = &[(40, Some(0)), (20, Some(2)), (20, Some(3)), (20, None)];
+
+impl Caller {
+    /// Takes locks of all kinds, one after the other.
+    pub(crate) async fn shares(mut self, ended: watch::Receiver<bool>) {
+        while !*ended.borrow() {
+            if self.random.percent(20) {
+                let patience = Duration::from_millis(self.random.between(0, 60));
+                let _ = timeout(patience, self.shares_one()).await;
+            } else {
+                self.shares_one().await;
+            }
+            sleep(Duration::from_millis(self.random.between(0, 10))).await;
+        }
+    }
+
+    /// Some ignore their lease, and write when it may be over.
+    async fn shares_one(&mut self) {
+        let (mut request, call_params) = self.request();
+        let allows = self.random.pick(KINDS);
+        request = match allows {
+            None => request,
+            Some(0) => request.shared(),
+            Some(permits) => request.permits(u32::try_from(permits).unwrap()),
+        };
+        let overruns = self.random.percent(20);
+        // Some stay until they have renewed several times.
+        let longest = if overruns { self.overrun } else { [60, 60, 60, 900][self.random.index(4)] };
+        let stays = Duration::from_millis(self.random.between(0, longest));
+        let call_params = CallParams { allows, ..call_params };
+        self.holds(request.renew(!overruns), call_params, async |_, report| {
+            if overruns {
+                sleep(stays).await;
+                report.look();
+            } else {
+                look_for(report, stays).await;
+            }
+            say("write", &[call_params.hold, now()]);
+        })
+        .await;
+    }
+}

@@ -1,0 +1,511 @@
+//! Who is inside at once: readers, writers, and the holders of permits; on `memory://`, on a server
+//! and in a Cluster alike.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
+use redlocked::{Holder, LockError, LockManager, LockRequest, LostReason, ReleaseOutcome};
+
+/// Where the locks of one test are.
+struct Store {
+    url: String,
+    server: Option<RedisServer>,
+    /// All tests share one Cluster; each has its own prefix.
+    cluster: Option<(&'static RedisCluster, String)>,
+}
+
+impl Store {
+    /// A new manager, as another process would have.
+    fn manager(&self) -> LockManager {
+        let builder = LockManager::builder(&self.url);
+        match &self.cluster {
+            Some((_, prefix)) => builder.prefix(prefix).connect_blocking().unwrap(),
+            None => builder.connect_blocking().unwrap(),
+        }
+    }
+
+    fn assert_nothing_left(&self) {
+        self.server.iter().for_each(RedisServer::assert_nothing_left);
+        if let Some((cluster, prefix)) = &self.cluster {
+            eventually("no key is left", || cluster.keys_of(prefix).is_empty());
+        }
+    }
+}
+
+fn on_each(test: impl Fn(&Store)) {
+    test(&Store { url: format!("memory://{}", unique("sharing")), server: None, cluster: None });
+    let server = RedisServer::start();
+    test(&Store { url: server.url(), server: Some(server), cluster: None });
+    let cluster = RedisCluster::of_this_process();
+    test(&Store { url: cluster.url(), server: None, cluster: Some((cluster, unique("sharing:"))) });
+}
+
+/// How many are inside now, and were at most.
+#[derive(Default)]
+struct Inside {
+    now: AtomicU32,
+    most: AtomicU32,
+}
+
+impl Inside {
+    /// Holds the lock until `until` is true of those that are inside.
+    async fn stays(&self, until: impl Fn(u32) -> bool) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        let start = Instant::now();
+        while !until(self.most.load(Ordering::SeqCst)) && start.elapsed() < LIMIT {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn most(&self) -> u32 {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits until the queue on the server has so many.
+fn queued(locks: &LockManager, waiters: u32) {
+    eventually("all are queued", || {
+        locks.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == waiters)
+    });
+}
+
+fn is_busy(request: LockRequest) -> bool {
+    request.acquire_blocking().is_err_and(|error| error.is_busy())
+}
+
+#[test]
+fn readers_exclude_a_writer_and_a_writer_excludes_readers() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let readers =
+            [&here, &here, &there].map(|locks| locks.lock("k").shared().acquire_blocking().unwrap());
+        assert!(is_busy(here.lock("k")) && is_busy(there.lock("k")));
+        for reader in readers {
+            assert_eq!(reader.release_blocking().unwrap(), ReleaseOutcome::Released);
+        }
+        let writer = here.lock("k").acquire_blocking().unwrap();
+        assert!(is_busy(there.lock("k").shared()) && is_busy(there.lock("k").permits(3)));
+        assert_eq!(writer.release_blocking().unwrap(), ReleaseOutcome::Released);
+        drop(there.lock("k").shared().acquire_blocking().unwrap());
+        drop((here, there));
+        store.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_plain_lock_without_a_fencing_token_and_readers_exclude_each_other() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let reader = here.lock("k").shared().acquire_blocking().unwrap();
+        let plain = || there.lock("k").run_blocking(|_guard| ());
+        assert!(plain().is_err_and(|error| error.is_busy()));
+        drop(reader);
+        eventually("the reader has left", || plain().is_ok());
+        let _: Result<(), LockError> = there.lock("k").run_blocking(|_guard| {
+            assert!(is_busy(here.lock("k").shared()));
+        });
+    });
+}
+
+#[test]
+fn one_release_lets_in_all_readers_of_all_processes() {
+    const READERS: u32 = 60;
+    on_each(|store| {
+        let managers = [store.manager(), store.manager(), store.manager()];
+        runtime().block_on(async {
+            let writer = managers[0].lock("k").acquire().await.unwrap();
+            let inside = Arc::new(Inside::default());
+            let mut readers = tokio::task::JoinSet::new();
+            for locks in managers.iter().cycle().take(READERS as usize) {
+                let (request, inside) = (locks.lock("k").shared().wait(LIMIT), Arc::clone(&inside));
+                readers.spawn(async move {
+                    request.run(async move |_| inside.stays(|most| most == READERS).await).await.unwrap();
+                });
+            }
+            while managers[0].inspect("k").await.unwrap().is_none_or(|info| info.waiters() < READERS) {
+                tokio::task::yield_now().await;
+            }
+            let start = Instant::now();
+            drop(writer);
+            readers.join_all().await;
+            assert_eq!(inside.most(), READERS, "they were inside together");
+            assert!(start.elapsed() < 5 * SECOND, "{:?}", start.elapsed());
+        });
+        drop(managers);
+        store.assert_nothing_left();
+    });
+}
+
+/// First come, first served over all kinds: what comes behind a writer waits for it.
+#[test]
+fn a_reader_does_not_pass_a_writer_that_waits() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        runtime().block_on(async {
+            let reader = here.lock("k").shared().acquire().await.unwrap();
+            let writer = tokio::spawn(there.lock("k").wait(LIMIT).acquire());
+            let queued = async |waiters| {
+                while here.inspect("k").await.unwrap().is_none_or(|info| info.waiters() < waiters) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            queued(1).await;
+            assert!(here.lock("k").shared().try_acquire().await.is_err(), "nor by one try");
+            let late = tokio::spawn(here.lock("k").shared().wait(LIMIT).acquire());
+            queued(2).await;
+            assert!(!late.is_finished());
+            reader.release().await.unwrap();
+            let writer = writer.await.unwrap().unwrap();
+            assert!(!late.is_finished());
+            assert!(writer.fencing_token() > 0);
+            let before = writer.fencing_token();
+            writer.release().await.unwrap();
+            let late = late.await.unwrap().unwrap();
+            assert!(late.fencing_token() > before, "a writer is ordered before the readers behind it");
+        });
+    });
+}
+
+#[test]
+fn no_more_are_inside_than_there_are_permits() {
+    const PERMITS: u32 = 5;
+    on_each(|store| {
+        let managers = [store.manager(), store.manager(), store.manager()];
+        let inside = Arc::new(Inside::default());
+        runtime().block_on(async {
+            let mut calls = tokio::task::JoinSet::new();
+            for locks in managers.iter().cycle().take(30) {
+                let (locks, inside) = (locks.clone(), Arc::clone(&inside));
+                calls.spawn(async move {
+                    for _ in 0..5 {
+                        let (request, inside) =
+                            (locks.lock("k").permits(PERMITS).wait(LIMIT), Arc::clone(&inside));
+                        request.run(async move |_| inside.stays(|most| most >= PERMITS).await).await.unwrap();
+                    }
+                });
+            }
+            calls.join_all().await;
+        });
+        assert_eq!(inside.most(), PERMITS);
+        drop(managers);
+        store.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_caller_that_is_refused_hears_how_many_are_inside() {
+    on_each(|store| {
+        let locks = store.manager();
+        let _readers: [_; 3] = std::array::from_fn(|_| locks.lock("k").shared().acquire_blocking().unwrap());
+        let busy = locks.lock("k").acquire_blocking().unwrap_err();
+        assert_eq!(busy.holder().and_then(Holder::inside), Some(3));
+        assert!(busy.to_string().starts_with("`k` is locked by 3 holders (free in "), "{busy}");
+        let late = locks.lock("k").wait(SECOND / 5).acquire_blocking().unwrap_err();
+        assert!(matches!(late, LockError::TimedOut { .. }), "{late}");
+        assert_eq!(late.holder().and_then(Holder::inside), Some(3), "{late}");
+    });
+}
+
+#[test]
+fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let request = |locks: &LockManager, label| locks.lock("k").permits(5).label(label).acquire_blocking();
+        let holders = [request(&here, "one").unwrap(), request(&there, "two").unwrap()];
+        let info = here.inspect_blocking("k").unwrap().unwrap();
+        assert_eq!((info.inside(), info.limit(), info.waiters()), (2, Some(5), 0));
+        let mut functions: Vec<_> = info.holders().iter().map(|holder| holder.function().unwrap()).collect();
+        functions.sort_unstable();
+        assert_eq!(functions, ["one", "two"]);
+        let listed = here.list_blocking("*").unwrap();
+        assert_eq!(listed.iter().map(|info| (info.key(), info.inside())).collect::<Vec<_>>(), [("k", 2)]);
+        // A watch begins once they have held it for a moment; a renewal finds it in any case.
+        let taken = there.force_release_blocking("k").unwrap();
+        assert_eq!(taken.and_then(|taken| taken.inside()), Some(2));
+        assert_eq!(holders[1].lost_reason(), Some(LostReason::ForceReleased));
+        let _writer = there.lock("k").acquire_blocking().unwrap();
+    });
+}
+
+#[test]
+fn a_reader_whose_lease_ends_leaves_the_others_theirs() {
+    on_each(|store| {
+        let locks = store.manager();
+        let brief = locks.lock("k").shared().max_hold(SECOND / 5).acquire_blocking().unwrap();
+        let other = locks.lock("k").shared().acquire_blocking().unwrap();
+        eventually("the first is lost", || !brief.is_held());
+        assert_eq!(brief.lost_reason(), Some(LostReason::MaxHold));
+        assert!(other.is_held() && is_busy(locks.lock("k")));
+        assert_eq!(other.release_blocking().unwrap(), ReleaseOutcome::Released);
+        drop(locks.lock("k").acquire_blocking().unwrap());
+    });
+}
+
+/// Many short leases of permits: each is renewed by itself, and none costs another one its own.
+#[test]
+fn holders_of_permits_are_renewed_one_by_one() {
+    on_each(|store| {
+        let locks = store.manager();
+        let ttl = Duration::from_millis(300);
+        let guards: Vec<_> =
+            (0..4).map(|_| locks.lock("k").permits(4).ttl(ttl).acquire_blocking().unwrap()).collect();
+        // Time itself is tested: three times as long as a lease that nobody renews.
+        std::thread::sleep(3 * ttl);
+        assert!(guards.iter().all(redlocked::LockGuard::is_held));
+        assert!(is_busy(locks.lock("k").permits(4)));
+    });
+}
+
+#[test]
+fn a_permit_is_kept_for_its_min_hold() {
+    on_each(|store| {
+        let locks = store.manager();
+        let start = Instant::now();
+        let request = || locks.lock("k").permits(2).min_hold(SECOND / 2);
+        for _ in 0..2 {
+            request().run_blocking(|_guard| ()).unwrap();
+        }
+        assert!(is_busy(request()), "two starts in half a second");
+        request().wait(LIMIT).run_blocking(|_guard| ()).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(480), "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn different_numbers_on_one_key_are_limited_by_the_smallest_inside() {
+    on_each(|store| {
+        let locks = store.manager();
+        let request = |permits| locks.lock("k").permits(permits);
+        let [five, three] = [5, 3].map(|permits| request(permits).acquire_blocking().unwrap());
+        let third = request(5).acquire_blocking().unwrap();
+        assert!(is_busy(request(5)) && is_busy(locks.lock("k").shared()), "three are inside");
+        three.release_blocking().unwrap();
+        let more = [(); 3].map(|()| request(5).acquire_blocking().unwrap());
+        assert!(is_busy(request(5)), "five are inside");
+        drop((five, third, more));
+    });
+}
+
+#[test]
+fn a_caller_that_gives_up_lets_those_behind_it_in() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        runtime().block_on(async {
+            let _reader = here.lock("k").shared().acquire().await.unwrap();
+            let writer = tokio::spawn(there.lock("k").wait(LIMIT).acquire());
+            let waits = async |waiters| {
+                while here.inspect("k").await.unwrap().is_none_or(|info| info.waiters() < waiters) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            waits(1).await;
+            let late = tokio::spawn(here.lock("k").shared().wait(LIMIT).acquire());
+            waits(2).await;
+            let start = Instant::now();
+            writer.abort();
+            let _late = late.await.unwrap().unwrap();
+            assert!(start.elapsed() < SECOND / 2, "nobody had to ask: {:?}", start.elapsed());
+        });
+    });
+}
+
+#[test]
+fn a_nested_call_joins_only_where_both_may_be_the_same_hold() {
+    const EXCLUSIVE: u32 = 1;
+    const SHARED: u32 = 0;
+    on_each(|store| {
+        let locks = store.manager();
+        let request = |kind| match kind {
+            SHARED => locks.lock("k").shared(),
+            permits => locks.lock("k").permits(permits),
+        };
+        for outer in [EXCLUSIVE, SHARED, 5] {
+            for inner in [EXCLUSIVE, SHARED, 5] {
+                let start = Instant::now();
+                let nested = |reentrant| {
+                    request(outer).run_blocking(|_guard| {
+                        request(inner).wait(LIMIT).reentrant(reentrant).run_blocking(|_guard| ())
+                    })
+                };
+                let joined = nested(true).unwrap();
+                assert_eq!(joined.is_ok(), outer == inner && outer != 5, "{outer} {inner}: {joined:?}");
+                let error = nested(false).unwrap().unwrap_err();
+                assert!(matches!(error, LockError::Deadlock { .. }), "{outer} {inner}: {error}");
+                assert_eq!(error.to_string().contains("`reentrant`, or use"), joined.is_ok(), "{error}");
+                assert!(start.elapsed() < 5 * SECOND, "nobody waits");
+            }
+        }
+    });
+}
+
+/// It would wait for the writer, which waits for it.
+#[test]
+fn a_nested_reader_behind_a_queued_writer_does_not_wait_for_itself() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        std::thread::scope(|scope| {
+            let outer = here.lock("k").shared().run_blocking(|_guard| {
+                let writer = scope.spawn(|| there.lock("k").wait(LIMIT).run_blocking(|_guard| ()));
+                queued(&here, 1);
+                let nested =
+                    |reentrant| here.lock("k").shared().wait(LIMIT).reentrant(reentrant).run_blocking(|_| ());
+                assert!(nested(true).is_ok());
+                assert!(matches!(nested(false), Err(LockError::Deadlock { .. })));
+                writer
+            });
+            outer.unwrap().join().unwrap().unwrap();
+        });
+    });
+}
+
+/// Where nothing is handed over, each asks by itself, and nobody keeps an order; but no more are inside
+/// than may be, and all get in.
+#[test]
+fn a_server_that_cannot_hand_over_lets_no_more_in() {
+    const PERMITS: u32 = 3;
+    let server = RedisServer::start();
+    let rules = if server.is_before_7() { "-publish" } else { "-publish -spublish" };
+    let _: String = server.run(&format!("ACL SETUSER silent on >pass ~* &* +@all {rules}"));
+    let url = format!("redis://silent:pass@127.0.0.1:{}/", server.port());
+    let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
+    assert!(!managers[0].capabilities_blocking().unwrap().hands_over());
+    let (permits, readers, writers) =
+        (Arc::new(Inside::default()), Arc::new(Inside::default()), Arc::new(Inside::default()));
+    runtime().block_on(async {
+        let mut calls = tokio::task::JoinSet::new();
+        for (number, locks) in managers.iter().cycle().take(30).enumerate() {
+            let (locks, permits) = (locks.clone(), Arc::clone(&permits));
+            let (readers, writers) = (Arc::clone(&readers), Arc::clone(&writers));
+            calls.spawn(async move {
+                let request = locks.lock("permits").permits(PERMITS).wait(LIMIT);
+                request.run(async move |_| permits.stays(|most| most >= PERMITS).await).await.unwrap();
+                let request = locks.lock("k").wait(LIMIT);
+                if number % 5 == 0 {
+                    let book = Arc::clone(&writers);
+                    request
+                        .run(async move |_| {
+                            assert_eq!(readers.now.load(Ordering::SeqCst), 0);
+                            book.stays(|_| true).await;
+                        })
+                        .await
+                        .unwrap();
+                } else {
+                    request
+                        .shared()
+                        .run(async move |_| {
+                            assert_eq!(writers.now.load(Ordering::SeqCst), 0);
+                            readers.stays(|_| true).await;
+                        })
+                        .await
+                        .unwrap();
+                }
+            });
+        }
+        calls.join_all().await;
+    });
+    assert_eq!((permits.most(), writers.most()), (PERMITS, 1));
+    drop(managers);
+    server.assert_nothing_left();
+}
+
+#[test]
+fn what_no_lock_can_be_is_refused_before_anything_is_sent() {
+    let unreachable = "redis://127.0.0.1:1";
+    let start = |url: &str, cohort| LockManager::builder(url).cohort(cohort).start().unwrap();
+    let (one, cohort) = (start(unreachable, 0), start(unreachable, 8));
+    let quorum = start("redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", 0);
+    let reason = |request: LockRequest| match request.wait_forever().acquire_blocking() {
+        Err(LockError::InvalidRequest { reason, .. }) => reason.to_string(),
+        other => panic!("{other:?}"),
+    };
+    for (request, words) in [
+        (one.lock("k").shared().permits(3), "leave out one"),
+        (one.lock("k").permits(3).shared(), "leave out one"),
+        (one.lock("k").permits(1).shared(), "leave out one"),
+        (one.lock("k").permits(0), "at least 1"),
+        (one.lock("k").permits(10_001), "at most 10,000"),
+        (one.lock("k").permits(65_541), "at most 10,000"),
+        (one.lock_all(["a", "b"]).shared(), "several keys"),
+        (one.lock_all(["a", "b"]).permits(2), "several keys"),
+        (cohort.lock("k").shared(), "`cohort`"),
+        (cohort.lock("k").permits(2), "`cohort`"),
+        (quorum.lock("k").shared(), "quorum"),
+        (quorum.lock("k").permits(2), "quorum"),
+    ] {
+        let reason = reason(request);
+        assert!(reason.contains(words), "{words}: {reason}");
+    }
+}
+
+/// One permit is an exclusive lock, wherever that is possible.
+#[test]
+fn one_permit_is_an_exclusive_lock() {
+    let locks =
+        LockManager::builder(format!("memory://{}", unique("one-permit"))).cohort(8).connect_blocking();
+    let locks = locks.unwrap();
+    let guard = locks.lock("k").permits(1).acquire_blocking().unwrap();
+    let info = locks.inspect_blocking("k").unwrap().unwrap();
+    assert_eq!((info.limit(), info.inside(), info.holder().name().is_some()), (Some(1), 1, true));
+    drop(guard);
+    locks.lock_all(["a", "b"]).permits(1).run_blocking(|_guard| ()).unwrap();
+}
+
+#[test]
+fn an_undisturbed_lock_costs_two_commands_whatever_its_kind() {
+    const CALLS: u64 = 50;
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let kinds: [fn(LockRequest) -> LockRequest; 2] = [LockRequest::shared, |request| request.permits(3)];
+    for kind in kinds {
+        let _other = kind(locks.lock("k")).acquire_blocking().unwrap();
+        let before = server.client_commands();
+        for _ in 0..CALLS {
+            kind(locks.lock("k")).run_blocking(|_guard| ()).unwrap();
+        }
+        assert_eq!(server.client_commands() - before, 2 * CALLS);
+    }
+}
+
+#[test]
+fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
+    for (waiters, processes, permits) in
+        [(2, 1, 0), (50, 1, 5), (50, 10, 5), (50, 10, 0), (300, 10, 5), (1000, 10, 5)]
+    {
+        let rounds = if waiters < 1000 { 5 } else { 2 };
+        let server = RedisServer::start();
+        let managers: Vec<_> = (0..processes).map(|_| connect(&server)).collect();
+        let start = Instant::now();
+        runtime().block_on(async {
+            for locks in &managers {
+                locks.lock("warm up").shared().wait(LIMIT).run(async |_| ()).await.unwrap();
+            }
+            let _: String = server.run("CONFIG RESETSTAT");
+            let mut calls = tokio::task::JoinSet::new();
+            for number in 0..waiters {
+                let locks = managers[number % processes].clone();
+                calls.spawn(async move {
+                    for round in 0..rounds {
+                        // Of readers, each fifth call is a writer's.
+                        let request = match permits {
+                            0 if (number + round) % 5 == 0 => locks.lock("k"),
+                            0 => locks.lock("k").shared(),
+                            permits => locks.lock("k").permits(permits),
+                        };
+                        request.wait(LIMIT).run(async |_| tokio::task::yield_now().await).await.unwrap();
+                    }
+                });
+            }
+            calls.join_all().await;
+        });
+        let over_time = 10.0 * f64::from(u32::try_from(processes).unwrap()) * start.elapsed().as_secs_f64();
+        let commands = f64::from(u32::try_from(server.client_commands()).unwrap()) - over_time;
+        let each = commands / f64::from(u32::try_from(waiters * rounds).unwrap());
+        assert!(each <= 3.1, "{each} with {waiters} waiters in {processes} processes, permits {permits}");
+        drop(managers);
+        server.assert_nothing_left();
+    }
+}

@@ -1,0 +1,397 @@
+//! One event after the other: what the scripts answer, whom they tell, and what is left.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::by_hand::{Answer, CLAIM, Caller, HOLDERS, LOCK, QUEUE, Scripts, State};
+
+/// In ms.
+const LONG: u64 = 10_000;
+
+fn scripts(inboxes: &[&str]) -> Scripts {
+    let mut scripts = Scripts::start();
+    for inbox in inboxes {
+        scripts.listen(inbox);
+    }
+    scripts
+}
+
+impl Scripts {
+    /// One that has asked, and is inside.
+    #[track_caller]
+    fn inside(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, u64) {
+        let caller = self.caller(number, ttl, inbox);
+        match self.ask(&caller, "join") {
+            Answer::Inside { fence } => (caller, fence),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// One that has asked, and waits: when it may ask again, in ms.
+    #[track_caller]
+    fn waiting(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, i64) {
+        let caller = self.caller(number, ttl, inbox);
+        match self.ask(&caller, "join") {
+            Answer::Busy { left, .. } => (caller, left),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn only_inside(&mut self, callers: &[&Caller]) -> State {
+        let state = self.state();
+        let mut inside: Vec<_> = state.inside.keys().collect();
+        let mut expected: Vec<_> = callers.iter().map(|caller| &caller.token).collect();
+        inside.sort();
+        expected.sort();
+        assert_eq!(inside, expected, "{state:?}");
+        state
+    }
+}
+
+fn pass(ms: u64) {
+    sleep(Duration::from_millis(ms));
+}
+
+#[test]
+pub(crate) fn readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests() {
+    let mut scripts = scripts(&["one", "two"]);
+    let ((a, first), (b, second)) = (scripts.inside(0, LONG, "one"), scripts.inside(0, LONG, "two"));
+    let (writer, left) = scripts.waiting(1, LONG, "two");
+    let (late, _) = scripts.waiting(0, LONG, "one");
+    let (later, _) = scripts.waiting(0, LONG, "two");
+    assert_eq!(first, second, "one number for all of a phase");
+    assert!((9_000..=10_001).contains(&left), "the last of them: {left}");
+    assert!(scripts.leave(&a) && scripts.pushes("two").iter().all(|push| push.0 != "granted"));
+    assert!(scripts.leave(&b));
+    scripts.only_inside(&[&writer]);
+    let granted = scripts.pushes("two").into_iter().find(|push| push.0 == "granted").unwrap();
+    assert!(granted.1 == writer.token && granted.2 > first as i64, "{granted:?}");
+    // One release lets in all that fit.
+    let calls = [scripts.calls_of("evalsha"), scripts.calls_of("zadd")];
+    assert!(scripts.leave(&writer));
+    assert_eq!([scripts.calls_of("evalsha"), scripts.calls_of("zadd")], [calls[0] + 1, calls[1] + 1]);
+    let state = scripts.only_inside(&[&late, &later]);
+    for (caller, inbox) in [(&late, "one"), (&later, "two")] {
+        let pushes = scripts.pushes(inbox);
+        assert!(
+            pushes.contains(&("granted".to_owned(), caller.token.clone(), state.phase() as i64)),
+            "{pushes:?}"
+        );
+    }
+    assert!(state.phase() as i64 > granted.2);
+    assert!(scripts.leave(&late) && scripts.leave(&later));
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn permits_are_as_many_as_the_least_of_those_inside_and_the_newcomer_says() {
+    let mut scripts = scripts(&["one"]);
+    let three: Vec<_> = (0..3).map(|_| scripts.inside(3, LONG, "one").0).collect();
+    // From three permits to five while the lock is never free: five count when the last of the three has left.
+    let (five, _) = scripts.waiting(5, LONG, "one");
+    let more: Vec<_> = (0..3).map(|_| scripts.waiting(5, LONG, "one").0).collect();
+    assert!(scripts.leave(&three[0]));
+    scripts.only_inside(&[&three[1], &three[2], &five]);
+    assert!(scripts.leave(&three[1]));
+    scripts.only_inside(&[&three[2], &five, &more[0]]);
+    assert!(scripts.leave(&three[2]));
+    scripts.only_inside(&[&five, &more[0], &more[1], &more[2]]);
+    // And back.
+    let (two, _) = scripts.waiting(2, LONG, "one");
+    for caller in [&five, &more[0]] {
+        scripts.leave(caller);
+    }
+    scripts.only_inside(&[&more[1], &more[2]]);
+    scripts.leave(&more[1]);
+    let state = scripts.only_inside(&[&more[2], &two]);
+    assert!(state.value.starts_with("%holders|2|"), "{}", state.value);
+    // Readers count, too, beside permits.
+    let (reader, _) = scripts.waiting(0, LONG, "one");
+    scripts.leave(&two);
+    scripts.only_inside(&[&more[2], &reader]);
+}
+
+#[test]
+pub(crate) fn one_that_dies_costs_its_own_ttl_and_a_waiter_knows_when() {
+    let mut scripts = scripts(&["one"]);
+    let (_dead, _) = scripts.inside(2, 60, "one");
+    let (lives, _) = scripts.inside(2, LONG, "one");
+    let (waiter, left) = scripts.waiting(2, LONG, "one");
+    assert!((1..=61).contains(&left), "{left}");
+    pass(left as u64 + 1);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    let state = scripts.only_inside(&[&lives, &waiter]);
+    assert!(state.px >= LONG as i64 - 200, "the others keep theirs: {state:?}");
+}
+
+#[test]
+pub(crate) fn when_all_have_died_ours_enter_at_the_end_of_the_lease_and_strangers_a_third_later() {
+    let mut scripts = scripts(&["one"]);
+    let (_, phase) = scripts.inside(0, 120, "dead");
+    scripts.inside(0, 120, "dead");
+    let px = scripts.state().px;
+    assert!((221..=262).contains(&px), "{px}");
+    let (waiter, left) = scripts.waiting(1, LONG, "one");
+    pass(left as u64 + 1);
+    let stranger: Option<String> = scripts.run(&["SET", LOCK, "stranger", "NX"]);
+    assert!(stranger.is_none() && scripts.inspected() == 0);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    scripts.leave(&waiter);
+    let (_, next) = scripts.inside(0, LONG, "one");
+    assert!(next > phase);
+}
+
+/// Its connection is open, so its waiters count as there.
+#[test]
+pub(crate) fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
+    let mut scripts = scripts(&["one", "stuck"]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let of_the_stuck: Vec<_> = (0..6).map(|_| scripts.waiting(2, LONG, "stuck").0).collect();
+    let (_exclusive, _) = scripts.waiting(1, LONG, "stuck");
+    let (waiter, _) = scripts.waiting(0, LONG, "one");
+    assert!(scripts.leave(&writer));
+    scripts.only_inside(&[&of_the_stuck[0], &of_the_stuck[1]]);
+    // Both that are told are of the stuck process: the first behind them is told, too.
+    let hint = scripts.pushes("one").pop().unwrap();
+    assert!(hint.0 == "next" && hint.1 == waiter.token && (900..=1001).contains(&hint.2), "{hint:?}");
+    pass(hint.2 as u64 + 1);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    let state = scripts.only_inside(&[&waiter]);
+    assert!(state.waiting.is_empty(), "{state:?}");
+    assert!(scripts.pushes("stuck").iter().any(|push| push.0 == "gone"));
+}
+
+#[test]
+pub(crate) fn a_process_that_lets_its_lease_end_is_not_stuck() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (ends, _) = scripts.inside(2, LONG, "one");
+    let (lives, _) = scripts.inside(2, LONG, "one");
+    let (waiter, _) = scripts.waiting(2, LONG, "two");
+    let (place, _) = scripts.waiting(2, LONG, "one");
+    assert!(scripts.stay(&ends, 50, true));
+    let hint = scripts.pushes("two").pop().unwrap();
+    assert!(hint.0 == "next" && (0..=52).contains(&hint.2), "{hint:?}");
+    pass(60);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    let state = scripts.only_inside(&[&lives, &waiter]);
+    assert_eq!(state.waiting, [place.token]);
+}
+
+#[test]
+pub(crate) fn dead_waiters_in_front_are_passed_over_and_one_that_gives_up_lets_those_behind_in() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (reader, _) = scripts.inside(0, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "one");
+    scripts.waiting(1, LONG, "dead");
+    let (behind, _) = scripts.waiting(0, LONG, "two");
+    assert!(!scripts.leave(&writer), "it was not inside");
+    let state = scripts.only_inside(&[&reader, &behind]);
+    assert!(state.waiting.is_empty());
+    scripts.leave(&behind);
+    // So does one that asks.
+    scripts.waiting(1, LONG, "dead");
+    scripts.inside(0, LONG, "two");
+    assert!(scripts.state().waiting.is_empty());
+}
+
+#[test]
+pub(crate) fn a_thousand_readers_enter_in_four_scripts() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let readers: Vec<_> = (0..1000).map(|_| scripts.waiting(0, LONG, "one").0).collect();
+    let (last, _) = scripts.waiting(1, LONG, "two");
+    scripts.pushes("one");
+    assert!(scripts.leave(&writer));
+    // And one more each time, which asks.
+    for entered in [250, 501, 752] {
+        assert_eq!(scripts.inspected(), entered);
+        let pushes = scripts.pushes("one");
+        let next = pushes.iter().find(|push| push.0 == "free").unwrap();
+        assert_eq!(next.1, readers[entered as usize].token);
+        assert!(scripts.ask(&readers[entered as usize], "again").is_inside());
+    }
+    let state = scripts.state();
+    assert_eq!((state.inside.len(), &state.waiting[..]), (1000, &[last.token][..]));
+}
+
+#[test]
+pub(crate) fn a_lost_push_is_found_out_by_asking_and_a_claim_becomes_a_lease_by_a_renewal() {
+    let mut scripts = scripts(&["one"]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (reader, _) = scripts.waiting(0, LONG, "one");
+    scripts.leave(&writer);
+    let phase = scripts.only_inside(&[&reader]).phase();
+    assert_eq!(scripts.ask(&reader, "again"), Answer::Inside { fence: phase });
+    assert!(scripts.only_inside(&[&reader]).inside[&reader.token] <= 1001);
+    assert!(scripts.stay(&reader, LONG, false));
+    let state = scripts.only_inside(&[&reader]);
+    assert!(state.inside[&reader.token] > 9_000 && state.px > 9_100 && state.holders_px > 9_000, "{state:?}");
+    // A request that arrives late shortens nothing.
+    assert!(scripts.stay(&reader, 20, false) && scripts.ask(&reader, "again").is_inside());
+    assert!(scripts.only_inside(&[&reader]).inside[&reader.token] > 9_000);
+}
+
+/// A grant without an attempt is answered with a plain release.
+#[test]
+pub(crate) fn one_that_has_forgotten_what_it_asked_for_gives_it_back() {
+    let mut scripts = scripts(&["one"]);
+    let (stays, _) = scripts.inside(2, LONG, "one");
+    let (forgotten, _) = scripts.inside(2, LONG, "one");
+    let (waiter, _) = scripts.waiting(2, LONG, "one");
+    assert!(scripts.leave(&Caller { number: 1, ..forgotten.clone() }) && !scripts.leave(&forgotten));
+    scripts.only_inside(&[&stays, &waiter]);
+}
+
+#[test]
+pub(crate) fn what_is_deleted_is_lost_and_the_next_phase_has_another_number() {
+    let mut scripts = scripts(&["one"]);
+    let (a, phase) = scripts.inside(0, LONG, "one");
+    let (b, _) = scripts.inside(5, LONG, "one");
+    assert!(scripts.watch(&a, phase) > 9_000, "a change of the least number is none for a holder");
+    let _: u32 = scripts.run(&["DEL", LOCK]);
+    assert_eq!(scripts.watch(&a, phase), -1);
+    assert!(!scripts.stay(&a, LONG, false));
+    let (writer, fence) = scripts.inside(1, LONG, "one");
+    assert!(fence > phase && scripts.watch(&a, phase) == 0 && !scripts.leave(&b));
+    scripts.leave(&writer);
+    let (next, next_phase) = scripts.inside(2, LONG, "one");
+    assert!(next_phase > fence && scripts.watch(&a, phase) == 0 && !scripts.stay(&a, LONG, false));
+    scripts.only_inside(&[&next]);
+    // Without its holders, a lock counts nobody.
+    let _: u32 = scripts.run(&["DEL", HOLDERS]);
+    let (last, last_phase) = scripts.inside(2, LONG, "one");
+    assert!(last_phase > next_phase && !scripts.stay(&next, LONG, false));
+    scripts.leave(&last);
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn an_operator_takes_the_lock_from_all_that_have_it() {
+    let mut scripts = scripts(&["one", "two"]);
+    let ((a, phase), (b, _)) = (scripts.inside(3, LONG, "one"), scripts.inside(3, LONG, "one"));
+    let (writer, _) = scripts.waiting(1, LONG, "two");
+    scripts.force_release();
+    scripts.only_inside(&[&writer]);
+    assert!(scripts.watch(&a, phase) == 0 && !scripts.stay(&b, LONG, false) && !scripts.leave(&a));
+    scripts.waiting(3, LONG, "one");
+    let (reader, _) = scripts.waiting(0, LONG, "two");
+    scripts.force_release();
+    let state = scripts.state();
+    assert!(
+        state.is_counted() && state.inside.len() == 2 && state.inside.contains_key(&reader.token),
+        "{state:?}"
+    );
+    scripts.force_release();
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+/// A client of a version that knows no counted locks sees another kind of client in the value, and hands a lock over to one that waits
+/// for permits as to any other: alone.
+#[test]
+pub(crate) fn one_that_an_older_client_has_granted_the_lock_has_it_alone() {
+    let mut scripts = scripts(&["one"]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (caller, _) = scripts.waiting(3, LONG, "one");
+    let (other, _) = scripts.waiting(3, LONG, "one");
+    assert!(scripts.state().value.ends_with('!'), "{writer:?}");
+    let _: u32 = scripts.run(&["ZREM", QUEUE, &caller.place()]);
+    let _: String = scripts.run(&["SET", LOCK, &format!("{}=1790000000!", caller.token), "PX", "1100"]);
+    assert!(scripts.stay(&caller, LONG, false) && scripts.stay(&caller, LONG - 1, true));
+    let state = scripts.only_inside(&[&caller]);
+    assert!(!state.is_counted() && state.px > 9_000, "{state:?}");
+    // When it asks, it is one of several, has their fencing token, and lets the others in.
+    let answer = scripts.ask(&caller, "again");
+    let state = scripts.only_inside(&[&caller, &other]);
+    assert_eq!(answer, Answer::Inside { fence: state.phase() });
+    assert!(state.inside[&caller.token] > 9_000 && state.inside[&other.token] <= 1_001, "{state:?}");
+    assert!(scripts.leave(&caller) && scripts.leave(&other));
+    // One that has gone gives it back alone.
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (gone, _) = scripts.waiting(3, LONG, "one");
+    let _: u32 = scripts.run(&["ZREM", QUEUE, &gone.place()]);
+    let _: String = scripts.run(&["SET", LOCK, &format!("{}=1790000000!", gone.token), "PX", "1100"]);
+    assert!(!scripts.leave(&writer) && scripts.leave(&gone));
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in() {
+    let mut scripts = scripts(&["one"]);
+    let (a, _) = scripts.inside(2, 500, "one");
+    let (b, _) = scripts.inside(2, LONG, "one");
+    let (waiter, _) = scripts.waiting(2, LONG, "one");
+    let _: String = scripts.run(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(scripts.stay(&a, LONG, false) && scripts.stay(&b, LONG, true));
+    assert!(scripts.only_inside(&[&a, &b]).inside[&a.token] > 9_000);
+    assert!(scripts.leave(&a));
+    scripts.only_inside(&[&b, &waiter]);
+    assert!(scripts.leave(&b) && scripts.leave(&waiter));
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scripts.inside(0, LONG, "one")));
+    assert!(refused.is_err() && scripts.state().value.is_empty());
+}
+
+/// Redeeming passes the queue: the lock was held all the time.
+#[test]
+pub(crate) fn a_ticket_and_those_that_are_counted_exclude_each_other() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (giver, _) = scripts.inside(1, LONG, "one");
+    assert!(scripts.stay(&giver, LONG, true));
+    let (reader, _) = scripts.waiting(0, LONG, "one");
+    let redeemer = scripts.caller(1, LONG, "two");
+    assert!(scripts.redeem(&redeemer, &giver.token) > 0);
+    scripts.only_inside(&[&redeemer]);
+    assert!(scripts.leave(&redeemer));
+    scripts.only_inside(&[&reader]);
+    let late = scripts.caller(1, LONG, "two");
+    assert_eq!(scripts.redeem(&late, &giver.token), -1, "others have it");
+    scripts.leave(&reader);
+    assert_eq!(scripts.redeem(&late, &giver.token), -2, "it is free");
+}
+
+#[test]
+pub(crate) fn waiters_are_told_again_only_when_they_can_enter_earlier() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (short, _) = scripts.inside(0, 5_000, "one");
+    let (middle, _) = scripts.inside(0, 7_000, "one");
+    let (long, _) = scripts.inside(0, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "two");
+    assert!(scripts.leave(&short) && scripts.pushes("two").is_empty());
+    assert!(scripts.leave(&long));
+    let pushes = scripts.pushes("two");
+    assert!(
+        matches!(&pushes[..], [(kind, token, left)] if kind == "next" && *token == writer.token && *left <= 7_001)
+    );
+    assert!(scripts.leave(&middle));
+}
+
+#[test]
+pub(crate) fn strangers_and_a_full_queue() {
+    let mut scripts = scripts(&["one"]);
+    let (a, _) = scripts.inside(2, LONG, "one");
+    let (b, _) = scripts.inside(2, 200, "one");
+    let stranger: Option<String> = scripts.run(&["SET", LOCK, "stranger", "NX", "PX", "50"]);
+    assert!(stranger.is_none());
+    // The key does not last for one that has left.
+    assert!(scripts.leave(&a) && scripts.state().px <= 301);
+    let (waiter, _) = scripts.waiting(1, LONG, "one");
+    // A release that leaves the lock free for a moment: its waiters ask again at once.
+    assert!(scripts.leave_free(&b));
+    let state = scripts.state();
+    assert!(state.value.is_empty() && scripts.pushes("one").iter().any(|push| push.0 == "free"), "{state:?}");
+    let _: String = scripts.run(&["SET", LOCK, "stranger", "NX"]);
+    let reader = scripts.caller(0, LONG, "one");
+    let answer = scripts.ask(&reader, "join");
+    assert!(matches!(answer, Answer::Busy { holder, left: -1, place: 1 } if holder == "stranger"));
+    let _: u32 = scripts.run(&["DEL", LOCK]);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    let claimed: bool = scripts.run(&["EXISTS", CLAIM]);
+    assert!(claimed, "the reader waits behind it");
+    scripts.leave(&waiter);
+    scripts.leave(&reader);
+    let mut waiters = vec![scripts.inside(1, LONG, "one").0];
+    waiters.extend((0..1000).map(|_| scripts.waiting(3, LONG, "one").0));
+    scripts.at_most = 1000;
+    let late = scripts.caller(3, LONG, "one");
+    assert_eq!(scripts.ask(&late, "join"), Answer::Full(1000));
+}

@@ -1,0 +1,17 @@
+//! The scripts of locks that several may have at a time, called by hand on a real server: what they
+//! do to the keys, whom they tell, and that a random mix of all kinds of callers keeps the rule.
+//!
+//! `one_server` shows the same locks as callers see them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a test may panic"
+)]
+
+mod by_hand;
+mod counted;
+mod mistakes;
+mod random_kinds;

@@ -1,0 +1,149 @@
+//! Mistakes in the scripts, and the test that finds each.
+
+use crate::by_hand::{Edit, fails_with, part};
+use crate::counted;
+use crate::random_kinds;
+
+struct Mistake {
+    edit: Edit,
+    found_by: fn(),
+}
+
+const fn mistake(part: &'static str, from: &'static str, to: &'static str, found_by: fn()) -> Mistake {
+    Mistake { edit: (part, from, to), found_by }
+}
+
+fn random() {
+    random_kinds::run(0..30, 400);
+}
+
+const MISTAKES: &[Mistake] = &[
+    // Who has room.
+    mistake("counted", "return most == 0 or inside < most", "return number == 0 or inside < number", random),
+    mistake("counted", "limit = entering_least", "limit = 9 do return inside < number end", random),
+    mistake("counted", "limit = inside == 0 and number or least(limit, number)", "limit = number", random),
+    mistake("enter_free", "inside < tonumber(number)", "true", random),
+    mistake("enter_free", "string.sub(value, 1, #prefix) == prefix", "string.byte(value) == 37", random),
+    mistake("acquire", "or limit and not counted", "or limit", random),
+    mistake("acquire", "inside > 0 and who_is_inside()", "false", random),
+    // Whose lease is over.
+    mistake("counted", "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'", random),
+    mistake(
+        "counted",
+        "if next(stuck) then",
+        "if false then",
+        counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
+    ),
+    mistake(
+        "counted",
+        "found[i + 1] % 1 == 0",
+        "true",
+        counted::a_process_that_lets_its_lease_end_is_not_stuck,
+    ),
+    mistake(
+        "counted",
+        "first == ARGV[4] and waiters or all_told()",
+        "waiters",
+        counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
+    ),
+    mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
+    mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
+    mistake("stay", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),
+    mistake(
+        "stay",
+        "redis.pcall('ZADD'",
+        "redis.call('ZADD'",
+        counted::a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in,
+    ),
+    // How long the keys last.
+    mistake("counted", "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)", random),
+    mistake("counted", "if not value and has >= px then return end", "if not value then return end", random),
+    mistake("counted", "is_first and 0 or redis.call('PTTL', lock)", "0", random),
+    mistake(
+        "counted",
+        "is_first and 0 or redis.call('PTTL', lock)",
+        "redis.call('PTTL', lock) + 3000",
+        random,
+    ),
+    mistake("counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
+    mistake("counted", "if is_first then redis.call('DEL', holders, claim) end", "", random),
+    mistake("counted", "if who == nil then redis.call('DEL', lock, holders, claim) end", "", random),
+    mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= ARGV[2] + 101", "true", random),
+    mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
+    mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
+    mistake("end", "keep(lasts + 1, false, redis.call('PTTL', lock))", "nil", random),
+    // The queue.
+    mistake(
+        "counted",
+        "if gone > 0 then redis.call('ZPOPMIN', queue, gone) end",
+        "if gone > 0 then redis.call('ZPOPMIN', queue, 1) end",
+        random,
+    ),
+    mistake(
+        "counted",
+        "is_over = #granted == IN_ONE",
+        "is_over = #granted == 1",
+        counted::readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests,
+    ),
+    mistake(
+        "enter",
+        "waiters == 0 and (is_over or limit) and has_room(number)",
+        "(is_over or limit) and has_room(number)",
+        random,
+    ),
+    mistake("enter_free", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
+    mistake("leave", "inside = inside - 1", "inside = inside", random),
+    mistake("leave_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
+    mistake(
+        "release",
+        "return not let_others_in(place, score) and 2 or score and 1 or 0",
+        "return 0",
+        random,
+    ),
+    mistake("grant", "if string.byte(kind) == 110 then return let_in() end", "", random),
+    mistake("hand_over", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
+    mistake("join", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),
+    // The phase, and what is told.
+    mistake("counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),
+    mistake(
+        "counted",
+        "math.ceil(score - now_ms()) >= left",
+        "true",
+        counted::waiters_are_told_again_only_when_they_can_enter_earlier,
+    ),
+    mistake(
+        "counted",
+        "math.ceil(score - now_ms()) >= left",
+        "false",
+        counted::waiters_are_told_again_only_when_they_can_enter_earlier,
+    ),
+    mistake(
+        "watch",
+        "== ARGV[2] and ARGV[1] or value",
+        "and ARGV[1] or value",
+        counted::what_is_deleted_is_lost_and_the_next_phase_has_another_number,
+    ),
+    mistake(
+        "force_release",
+        "if before[6] then redis.call('DEL', holders) end",
+        "",
+        counted::an_operator_takes_the_lock_from_all_that_have_it,
+    ),
+    mistake("leave", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
+];
+
+#[test]
+fn each_mistake_is_one_of_the_scripts_as_they_are() {
+    for Mistake { edit: (name, from, _), .. } in MISTAKES {
+        assert_eq!(part(name).matches(from).count(), 1, "{name}: {from}");
+    }
+}
+
+/// `cargo test --test scripts each_mistake -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn each_mistake_in_the_scripts_is_found() {
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = MISTAKES.iter().filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}

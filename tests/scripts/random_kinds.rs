@@ -1,0 +1,384 @@
+//! Random steps of callers of all kinds. After each step the server must keep what the locks
+//! promise: who is inside, in which order, for how long, and what is left.
+
+use std::collections::HashMap;
+use std::thread::sleep;
+use std::time::Duration;
+
+use kit::chaos::random::Random;
+
+use crate::by_hand::{Answer, CLAIM, Caller, LOCK, Scripts, State, are_unique};
+
+/// Nobody listens there.
+const DEAD: &str = "nobody";
+
+const INBOXES: [&str; 3] = ["one", "two", "three"];
+
+/// A claim, in ms.
+const CLAIM_LASTS: i64 = 1000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    New,
+    Leave,
+    GiveUp,
+    Again,
+    /// One that is inside asks once more.
+    Repeat,
+    Stay,
+    End,
+    Sleep,
+    Delete,
+}
+
+/// As often as they stand here.
+const STEPS: [Step; 17] = [
+    Step::New,
+    Step::New,
+    Step::New,
+    Step::New,
+    Step::Leave,
+    Step::Leave,
+    Step::Leave,
+    Step::Leave,
+    Step::Again,
+    Step::Again,
+    Step::GiveUp,
+    Step::Repeat,
+    Step::Stay,
+    Step::Stay,
+    Step::End,
+    Step::Sleep,
+    Step::Sleep,
+];
+
+struct Run {
+    scripts: Scripts,
+    random: Random,
+    callers: HashMap<String, Caller>,
+    /// The largest fencing token that an exclusive holder had, and the last phase.
+    fences: [u64; 2],
+}
+
+impl Run {
+    fn one_of(&mut self, list: &[String]) -> Option<Caller> {
+        if list.is_empty() {
+            return None;
+        }
+        let at = self.random.index(list.len());
+        self.callers.get(&list[at]).cloned()
+    }
+
+    fn new_caller(&mut self) -> Caller {
+        let number = [1, 1, 0, 0, 2, 3, 5][self.random.index(7)];
+        let ttl = [30, 200, 2000][self.random.index(3)];
+        let inbox = if self.random.percent(20) { DEAD } else { INBOXES[self.random.index(3)] };
+        let fenced = self.random.percent(50);
+        let caller = Caller { fenced, ..self.scripts.caller(number, ttl, inbox) };
+        self.callers.insert(caller.token.clone(), caller.clone());
+        caller
+    }
+
+    /// `None` when there was nothing to do.
+    fn step(&mut self, step: Step, before: &State) -> Option<Done> {
+        let mut inside: Vec<_> = before.inside.keys().cloned().collect();
+        inside.sort();
+        let caller = match step {
+            Step::New => Some(self.new_caller()),
+            Step::Leave | Step::Repeat | Step::Stay | Step::End => self.one_of(&inside),
+            Step::GiveUp | Step::Again => self.one_of(&before.waiting),
+            Step::Sleep | Step::Delete => None,
+        };
+        let mut answer = None;
+        match (step, &caller) {
+            (Step::Sleep, _) => sleep(Duration::from_millis([1, 40][self.random.index(2)])),
+            (Step::Delete, _) => drop(self.scripts.run::<u32>(&["DEL", LOCK])),
+            (Step::New, Some(caller)) => {
+                let how = if self.random.percent(25) { "0" } else { "join" };
+                answer = Some(self.scripts.ask(caller, how));
+            }
+            (Step::Again | Step::Repeat, Some(caller)) => answer = Some(self.scripts.ask(caller, "again")),
+            (Step::Leave | Step::GiveUp, Some(caller)) => drop(self.scripts.leave(caller)),
+            (Step::Stay, Some(caller)) => {
+                let ttl = if self.random.percent(50) { 30 } else { caller.ttl };
+                self.scripts.stay(caller, ttl, false);
+            }
+            (Step::End, Some(caller)) => drop(self.scripts.stay(caller, 20, true)),
+            (_, None) => return None,
+        }
+        Some(Done { step, caller, answer })
+    }
+
+    fn number(&self, token: &String) -> usize {
+        self.callers[token].number as usize
+    }
+
+    fn listens(&self, token: &String) -> bool {
+        self.callers[token].inbox != DEAD
+    }
+}
+
+#[derive(Debug)]
+struct Done {
+    step: Step,
+    caller: Option<Caller>,
+    answer: Option<Answer>,
+}
+
+/// What one step has done to the lock.
+struct Change<'a> {
+    before: &'a State,
+    done: &'a Done,
+    after: &'a State,
+    /// In ms.
+    passed: i64,
+}
+
+fn is(is_kept: bool, broken: &'static str) -> Result<(), &'static str> {
+    if is_kept { Ok(()) } else { Err(broken) }
+}
+
+impl Change<'_> {
+    /// The caller of the step.
+    fn acts(&self, token: &String) -> bool {
+        self.done.caller.as_ref().is_some_and(|caller| caller.token == *token)
+    }
+
+    fn numbers(&self, run: &Run) -> Vec<usize> {
+        self.after.inside.keys().map(|token| run.number(token)).collect()
+    }
+
+    fn check(&self, run: &mut Run) -> Result<(), &'static str> {
+        self.check_exclusion(run)?;
+        if self.after.is_counted() {
+            self.check_counted(run)?;
+        } else {
+            self.check_exclusive(run)?;
+        }
+        if matches!(self.done.step, Step::Sleep | Step::Delete) {
+            return Ok(());
+        }
+        self.check_order(run)?;
+        self.check_leases(run)?;
+        self.check_room(run)?;
+        self.check_answer(run)
+    }
+
+    fn check_exclusion(&self, run: &Run) -> Result<(), &'static str> {
+        let numbers = self.numbers(run);
+        is(
+            numbers.iter().all(|number| *number == 0 || numbers.len() <= *number),
+            "more are inside than one allows",
+        )?;
+        is(are_unique(&self.after.waiting), "one waits twice")?;
+        // Nobody is thrown out before the end of its lease.
+        let is_out = |(token, left): (&String, &i64)| {
+            !self.acts(token) && *left > self.passed + 1 && !self.after.inside.contains_key(token)
+        };
+        let is_kept = self.done.step == Step::Delete || !self.before.inside.iter().any(is_out);
+        is(is_kept, "one that is inside was thrown out")
+    }
+
+    fn check_counted(&self, run: &mut Run) -> Result<(), &'static str> {
+        let Self { before, done, after, .. } = self;
+        let last = after.inside.values().max().copied();
+        if let Some(last) = last {
+            // `PTTL` counts from the begin of the script that reads both, and `TIME` does not.
+            is(after.px + 1 >= last + 100, "the key ends before its last holder, and the grace")?;
+            is(after.holders_px + 1 >= last, "the holders vanish before the last one's end")?;
+        }
+        is(after.holders_px != -1, "the holders would stay for ever")?;
+        let longest = run.callers.values().map(|caller| caller.ttl).max().unwrap_or(0) as i64;
+        is(after.px <= longest * 4 / 3 + 110, "the key lasts for too long")?;
+        if let Some(last) = last.filter(|_| done.step == Step::Leave && before.waiting.is_empty()) {
+            is(after.px <= 2 * (last + 100), "the key lasts for one that has left")?;
+        }
+        is(self.numbers(run) != [1], "an exclusive one is counted")?;
+        // One number for each phase, above all before.
+        let phase = after.phase();
+        is(phase > run.fences[0], "the phase is not above an exclusive fencing token before it")?;
+        let goes_on =
+            before.is_counted() && before.inside.keys().any(|token| after.inside.contains_key(token));
+        is(
+            phase >= run.fences[1] && (phase == run.fences[1] || !goes_on),
+            "the phase has changed while one was inside",
+        )?;
+        run.fences[1] = phase;
+        match (&done.caller, &done.answer) {
+            (Some(caller), Some(Answer::Inside { fence })) => {
+                is(!caller.is_counted() || *fence == phase, "it has another number than its phase")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_exclusive(&self, run: &mut Run) -> Result<(), &'static str> {
+        is(self.numbers(run).iter().all(|number| *number == 1), "a counted one has the lock alone")?;
+        if let (Some(caller), Some(Answer::Inside { fence })) = (&self.done.caller, &self.done.answer)
+            && caller.fenced
+        {
+            is(*fence > run.fences[1], "an exclusive fencing token is not above those before it")?;
+            run.fences[0] = run.fences[0].max(*fence);
+        }
+        Ok(())
+    }
+
+    /// No lease can have ended behind the script.
+    fn is_sure(&self) -> bool {
+        let ends = |(token, left): (&String, &i64)| !self.acts(token) && *left <= self.passed + 1;
+        !self.before.inside.iter().any(ends)
+    }
+
+    /// Those that have come in from the queue.
+    fn came(&self) -> Vec<&String> {
+        let Self { before, after, .. } = self;
+        let has_come = |token: &&String| {
+            after.inside.contains_key(*token) && !before.inside.contains_key(*token) && !self.acts(token)
+        };
+        before.waiting.iter().filter(has_come).collect()
+    }
+
+    fn check_order(&self, run: &Run) -> Result<(), &'static str> {
+        let Self { before, done, after, .. } = self;
+        let is_gone = |token: &&String| {
+            let is_anywhere = after.waiting.contains(token) || after.inside.contains_key(*token);
+            !is_anywhere && !self.acts(token) && run.listens(token)
+        };
+        let gone: Vec<_> = before.waiting.iter().filter(is_gone).collect();
+        let is_in_order = |token: &&String| run.listens(token) && !self.acts(token) && !gone.contains(token);
+        let in_order: Vec<_> = before.waiting.iter().filter(is_in_order).collect();
+        is(in_order.starts_with(&self.came()), "one has passed another one")?;
+        // An exclusive one that finds no key looks at no queue: the key of the lock was deleted.
+        let is_first = done.step == Step::New
+            && !before.value.is_empty()
+            && done.caller.as_ref().is_some_and(|caller| after.inside.contains_key(&caller.token))
+            && before.waiting.iter().any(|token| run.listens(token) && after.waiting.contains(token));
+        is(!is_first, "a newcomer has passed one that waits")?;
+        // All of a stuck process leave the queue together, for each lease of it that has ended.
+        let inboxes: Vec<_> = gone.iter().map(|token| &run.callers[*token].inbox).collect();
+        let stays = |token: &String| {
+            before.waiting.contains(token)
+                && inboxes.contains(&&run.callers[token].inbox)
+                && !self.acts(token)
+        };
+        is(!after.waiting.iter().any(stays), "some of a stuck process stay")
+    }
+
+    fn check_leases(&self, run: &Run) -> Result<(), &'static str> {
+        let Self { before, done, after, .. } = self;
+        for token in self.came() {
+            let most = (run.callers[token].ttl as i64).min(CLAIM_LASTS) + 1;
+            is(after.inside[token] <= most, "a granted lock lasts for longer than a claim")?;
+        }
+        if let (Step::Repeat | Step::Stay, Some(caller)) = (done.step, &done.caller) {
+            let left = before.inside[&caller.token] - self.passed;
+            let kept = after.inside.get(&caller.token).copied().unwrap_or(0);
+            is(kept >= left - 2 || left <= 2, "a repeated request has shortened a lease")?;
+        }
+        Ok(())
+    }
+
+    /// Nobody sleeps beside room.
+    fn check_room(&self, run: &Run) -> Result<(), &'static str> {
+        let Self { before, done, after, .. } = self;
+        let first = after.waiting.first().filter(|token| self.is_sure() && run.listens(token));
+        if let (Some(first), Step::Leave | Step::GiveUp | Step::Again) = (first, done.step) {
+            let (number, numbers) = (run.number(first), self.numbers(run));
+            let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
+            let ends = after.inside.values().min().copied().unwrap_or(i64::MAX);
+            let has_room = number != 1 && after.is_counted() && numbers.len() < least.unwrap_or(usize::MAX);
+            is(!has_room || ends < 5, "there is room for the first that waits")?;
+        }
+        let is_last = done.step == Step::Leave
+            && after.inside.is_empty()
+            && before.inside.keys().all(|token| self.acts(token));
+        // Without a mark, it was taken past its queue, as above.
+        let is_marked = before.is_counted() || before.value.ends_with('!');
+        let one_listens = after.waiting.iter().any(|token| run.listens(token));
+        is(!is_last || !is_marked || !one_listens, "it is free although one waits")?;
+        let is_left = is_last && after.is_counted() && after.waiting.is_empty();
+        is(!is_left, "the key of a free lock is left")
+    }
+
+    /// The first that waits knows when there is room, unless those inside leave or renew.
+    fn check_answer(&self, run: &Run) -> Result<(), &'static str> {
+        let (Some(caller), Some(Answer::Busy { left, place: 0, .. })) =
+            (&self.done.caller, &self.done.answer)
+        else {
+            return Ok(());
+        };
+        if !self.after.is_counted() || !self.is_sure() {
+            return Ok(());
+        }
+        let mut ends: Vec<_> = self.after.inside.values().copied().collect();
+        ends.sort_unstable();
+        let numbers = self.numbers(run).into_iter().chain([run.number(&caller.token)]);
+        let least = numbers.filter(|number| *number != 0).min().unwrap_or(1);
+        let expected = ends.get(ends.len().saturating_sub(least)).copied().unwrap_or(0);
+        is((-2..=self.passed + 2).contains(&(left - expected)), "it was told another time")
+    }
+}
+
+pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
+    let mut scripts = Scripts::start();
+    for inbox in INBOXES {
+        scripts.listen(inbox);
+    }
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for seed in seeds {
+        scripts.forget_all();
+        let mut run = Run { scripts, random: Random::new(seed), callers: HashMap::new(), fences: [0; 2] };
+        for at in 0..steps {
+            let before = run.scripts.state();
+            let step =
+                if run.random.percent(1) { Step::Delete } else { STEPS[run.random.index(STEPS.len())] };
+            let Some(done) = run.step(step, &before) else {
+                continue;
+            };
+            let after = run.scripts.state();
+            *counts.entry(format!("{step:?}")).or_default() += 1;
+            let passed = after.at - before.at;
+            let change = Change { before: &before, done: &done, after: &after, passed };
+            if let Err(why) = change.check(&mut run) {
+                let known =
+                    [before.inside.keys(), after.inside.keys()].into_iter().flatten().chain(&before.waiting);
+                let known: Vec<_> = known.chain(&after.waiting).map(|token| &run.callers[token]).collect();
+                panic!(
+                    "seed {seed}, step {at}: {why}\n{done:?}\nbefore {before:?}\nafter {after:?}\n{known:?}"
+                );
+            }
+            let inspected = run.scripts.inspected();
+            let state = run.scripts.state();
+            assert!(
+                state.inside.len() != after.inside.len() || inspected == state.inside.len() as i64,
+                "{inspected} {state:?}"
+            );
+        }
+        // Nothing is left once all are gone, whatever has happened.
+        let callers: Vec<_> = run.callers.values().cloned().collect();
+        scripts = run.scripts;
+        for caller in callers {
+            scripts.leave(&caller);
+        }
+        let state = scripts.state();
+        let claim: bool = scripts.run(&["EXISTS", CLAIM]);
+        // Those of a lock that was deleted are left, and not for ever.
+        assert!(
+            state.value.is_empty() && state.waiting.is_empty() && !claim && state.holders_px != -1,
+            "seed {seed}: {state:?}"
+        );
+    }
+    assert!(counts.len() == 9, "each kind of step was taken: {counts:?}");
+}
+
+#[test]
+fn a_random_mix_of_all_kinds_keeps_the_rule() {
+    run(0..20, 400);
+}
+
+/// `cargo test --test scripts many_seeds -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn many_seeds() {
+    run(1000..1400, 500);
+}

@@ -1,0 +1,74 @@
+//! Defects of locks that several have together.
+
+use super::files::{COUNTED_LUA, ENTER_FREE_LUA, ENTER_LUA, STAY_LUA};
+use super::{EXCLUSION, Mutant, ORDER, PROMPT, edit};
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "lease-that-is-over-counts",
+        wrong: "One of several whose lease is over counts as inside until it leaves.",
+        violates: PROMPT,
+        edits: &[edit(COUNTED_LUA, "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'")],
+    },
+    Mutant {
+        name: "key-is-shorter-than-a-holder",
+        wrong: "The key lasts as long as the lease of the last one that has entered, so the lock is free while others are inside.",
+        violates: EXCLUSION,
+        edits: &[
+            edit(COUNTED_LUA, "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)"),
+            edit(COUNTED_LUA, "if not value and has >= px then return end", "if not value then return end"),
+        ],
+    },
+    Mutant {
+        name: "holders-end-before-the-key",
+        wrong: "One of several that stays for longer makes the key last, but not the set that counts it.",
+        violates: EXCLUSION,
+        edits: &[edit(COUNTED_LUA, "if has > 0 then redis.call('PEXPIRE', holders, px) end", "")],
+    },
+    Mutant {
+        name: "renewal-of-one-keeps-no-key",
+        wrong: "One of several renews its lease, and the key lasts as long as before.",
+        violates: EXCLUSION,
+        edits: &[edit(STAY_LUA, "if redis.call('PTTL', KEYS[1]) < lasts + 100 then", "if false then")],
+    },
+    Mutant {
+        name: "one-more-than-allowed",
+        wrong: "One more enters than all that are inside allow.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            COUNTED_LUA,
+            "return most == 0 or inside < most",
+            "return most == 0 or inside <= most",
+        )],
+    },
+    Mutant {
+        name: "reader-passes-a-waiting-writer",
+        wrong: "A reader enters beside others although a writer waits.",
+        violates: ORDER,
+        edits: &[
+            edit(
+                ENTER_FREE_LUA,
+                "and redis.call('EXISTS', KEYS[2]) == 0 then\n  local number",
+                "then\n  local number",
+            ),
+            edit(
+                ENTER_LUA,
+                "if waiters == 0 and (is_over or limit) and has_room(number) then",
+                "if (is_over or limit) and has_room(number) then",
+            ),
+        ],
+    },
+    Mutant {
+        name: "one-is-let-in",
+        wrong: "A release lets one waiter in, and those behind it that have room, too, hear nothing.",
+        violates: PROMPT,
+        edits: &[
+            edit(COUNTED_LUA, "is_over = #granted == IN_ONE", "is_over = #granted == 1"),
+            edit(
+                COUNTED_LUA,
+                "redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)\n          break",
+                "break",
+            ),
+        ],
+    },
+];

@@ -1,0 +1,60 @@
+//! Plans about locks that several have together: readers, holders of permits, and callers that must
+//! be alone, for the same keys. Some die inside, are stopped, or let their leases end.
+
+use fastrand::Rng;
+
+use super::matters::{one_of, processes};
+use super::{ALLOWED, Fault, Hold, Plan, Topology, Way, What};
+use crate::world::CutKind;
+
+pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 6_000;
+    plan.processes = processes(random.usize(2..6));
+    let count = plan.processes.len();
+    if random.u32(0..8) == 0 {
+        plan.topology = Topology::Cluster(plan.topology.version(), 3);
+    }
+    // In some plans most callers read, and a few write.
+    let most_read = random.bool();
+    let keys = one_of(random, &[1, 1, 2]);
+    let is_short = random.bool();
+    for _ in 0..random.usize(4..40) {
+        let others = one_of(random, &ALLOWED);
+        let allows = if most_read { one_of(random, &[0, 0, 0, 1]) } else { others };
+        let hold = one_of(random, &[0, 5, 40, 300, 1_500]);
+        let leaves = random.u32(0..10) == 0;
+        let min_hold = (random.u32(0..16) == 0).then(|| random.u64(1..300));
+        let caller = Hold {
+            ttl: one_of(random, &[300, 1_000, 1_000, 3_000, 10_000]),
+            allows,
+            wait: one_of(random, &[None, None, None, Some(0), Some(500), Some(4_000)]),
+            leaves_after: leaves.then(|| random.u64(0..300)),
+            hold: random.u64(0..=hold),
+            renew: min_hold.is_some() || random.u32(0..8) > 0,
+            extend: if random.u32(0..12) == 0 { vec![(random.u64(0..50), 300)] } else { Vec::new() },
+            min_hold,
+            way: one_of(random, &[Way::Release, Way::Drop, Way::Run]),
+            ..Hold::of(random.u8(0..keys))
+        };
+        let at = random.u64(0..if is_short { 200 } else { 4_000 });
+        plan = plan.with_call(at, random.usize(0..count), What::Hold(caller));
+    }
+    for _ in 0..one_of(random, &[0, 0, 1, 1, 3]) {
+        let (process, key) = (random.usize(0..count), random.u8(0..keys));
+        let fault = match random.u32(0..12) {
+            0..4 => Fault::Kill(process),
+            4 => Fault::PowerOff(process),
+            5 | 6 => Fault::Freeze(process, one_of(random, &[300, 1_500, 5_000])),
+            7 => Fault::Cut(process, 0, CutKind::Reset),
+            8 => Fault::Delete(key),
+            9 => Fault::DeleteQueue(key),
+            10 => Fault::Foreign(key, random.u64(20..800)),
+            _ => Fault::Full(0, random.u64(200..2_000)),
+        };
+        plan.faults.push((random.u64(0..4_000), fault));
+    }
+    if random.u32(0..12) == 0 {
+        plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), What::ForceRelease(0));
+    }
+    plan
+}
