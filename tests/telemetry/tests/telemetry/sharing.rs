@@ -23,19 +23,17 @@ fn warnings(key: &str) -> Vec<SeenEvent> {
 #[test]
 fn both_spans_of_a_call_have_the_kind_of_its_lock() {
     on_both(|locks| {
-        let kinds: [(&str, fn(LockRequest) -> LockRequest); 4] = [
-            ("exclusive", |request| request),
-            ("exclusive", |request| request.permits(1)),
-            ("shared", LockRequest::shared),
-            ("permits", |request| request.permits(5)),
-        ];
-        for (kind, with) in kinds {
+        let spans_have = |kind: &str, with: fn(LockRequest) -> LockRequest| {
             let key = unique(kind);
             with(locks.lock(&*key)).run_blocking(|_guard| ()).unwrap();
             let seen: Vec<_> =
                 spans(&key).iter().map(|span| (span.name, span.fields["kind"].clone())).collect();
             assert_eq!(seen, [("lock_wait", kind.to_owned()), ("lock_hold", kind.to_owned())]);
-        }
+        };
+        spans_have("exclusive", |request| request);
+        spans_have("exclusive", |request| request.permits(1));
+        spans_have("shared", LockRequest::shared);
+        spans_have("permits", |request| request.permits(5));
     });
 }
 
