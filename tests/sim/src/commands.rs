@@ -150,8 +150,11 @@ impl Commands {
                 }
                 Phase::Ended { .. } => {}
                 Phase::Inside => rate += self.count(*id) * renewals,
-                // Behind a waiter that has a place and is not refused yet, each one asks.
-                Phase::Waiting if self.refuses => rate += 1_000 * MILLISECOND / REFUSED,
+                // Behind a waiter that has a place and is not refused yet, each one asks. Without a
+                // queue, none is refused that finds the lock held.
+                Phase::Waiting if self.refuses && self.pause == TOLD => {
+                    rate += 1_000 * MILLISECOND / REFUSED;
+                }
                 Phase::Waiting => {
                     let process = self.plan.calls[*id].process;
                     waiters.extend(hold.keys.iter().map(|key| (process, *key)));

@@ -499,3 +499,17 @@ fn one_of_several_enters_only_with_a_set_that_lasts_for_its_lease() {
         plan
     });
 }
+
+/// Where the server has no queue, a waiter that finds the lock held writes nothing, so a server that
+/// refuses to write does not refuse it: it goes on to ask, which the judge did not expect.
+#[test]
+fn without_a_queue_a_waiter_is_not_refused_while_the_lock_is_held() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 1)
+            .with_call(0, 0, What::Hold(Hold { hold: 10, ..Hold::of(0) }))
+            .with_call(500, 0, What::Hold(Hold::of(0)));
+        plan.topology = Topology::One(Version::Redis5);
+        plan.faults.push((5, Fault::RefuseWrites(0, 3_800)));
+        plan
+    });
+}
