@@ -204,7 +204,7 @@ fn the_smallest_rules_are_enough_for_everything() {
 }
 
 #[test]
-fn counted_locks_need_no_rule_of_their_own_and_are_refused_without_sorted_sets() {
+fn counted_locks_need_no_rule_of_their_own() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
     let connect = |url: &str| LockManager::connect_blocking(url).unwrap();
     let (locks, others) = (connect(&url), connect(&url));
@@ -219,12 +219,74 @@ fn counted_locks_need_no_rule_of_their_own_and_are_refused_without_sorted_sets()
     drop(waiter.join().unwrap().unwrap());
     let denied: Vec<redis::Value> = server.run("ACL LOG");
     assert!(denied.is_empty(), "{denied:?}");
+}
 
-    let (_server, url) = user(Some("+zadd"), "~lock:*", "&lock:*");
-    let locks = connect(&url);
-    drop(locks.lock("k").acquire_blocking().unwrap());
+/// What a lock needs that several callers may have.
+const COUNTING: [&str; 5] = ["+zadd", "+zcard", "+zrange", "+zrem", "+zscore"];
+
+/// A request for a counted lock is refused, which names the command and leaves nothing.
+#[track_caller]
+fn assert_refuses_counted(server: &RedisServer, locks: &LockManager, rule: &str) {
     let refused = locks.lock("k").shared().acquire_blocking().unwrap_err();
-    assert!(matches!(refused, LockError::Misconfigured { .. }), "{refused:?}");
+    assert!(matches!(refused, LockError::Misconfigured { .. }), "{rule}: {refused:?}");
+    let names = |word: &str| word.eq_ignore_ascii_case(&rule[1..]);
+    let text = refused.to_string();
+    assert!(text.split(|c: char| !c.is_alphanumeric()).any(names), "{rule}: {text}");
+    assert_eq!(server.keys(), [""; 0], "{rule}");
+    drop(locks.lock("k").acquire_blocking().unwrap());
+}
+
+/// Also over a connection that began without them.
+#[test]
+fn counted_locks_are_refused_without_sorted_sets_and_had_as_soon_as_these_are_allowed() {
+    thread::scope(|scope| {
+        for rule in COUNTING {
+            scope.spawn(move || {
+                let permission = format!("`{rule}`");
+                let row = PAGE.lines().find(|line| line.starts_with('|') && line.contains(&permission));
+                assert!(
+                    row.is_some_and(|row| row.contains("`shared` or `permits`")
+                        || row.contains("The same as without `+zrange`")),
+                    "{rule}: {row:?}"
+                );
+
+                let (server, url) = user(Some(rule), "~lock:*", "&lock:*");
+                let locks = LockManager::connect_blocking(&url).unwrap();
+                assert_refuses_counted(&server, &locks, rule);
+                let others = kit::connect(&server);
+                let reader = others.lock("k").shared().acquire_blocking().unwrap();
+                let writer = locks.lock("k").acquire_blocking().unwrap_err();
+                let sees_nobody = matches!(rule, "+zrange" | "+zcard");
+                assert_eq!(
+                    matches!(writer, LockError::Misconfigured { .. }),
+                    sees_nobody,
+                    "{rule}: {writer:?}"
+                );
+                assert_eq!(writer.is_busy(), !sees_nobody, "{rule}: {writer:?}");
+                reader.release_blocking().unwrap();
+                drop(others);
+                let _: String = server.run(&format!("ACL SETUSER shop {rule}"));
+                let request = || locks.lock("k").permits(2);
+                let both = [(); 2].map(|()| request().acquire_blocking().unwrap());
+                assert!(request().acquire_blocking().is_err_and(|error| error.is_busy()));
+                let waiter = request().wait(LIMIT);
+                let waiter = thread::spawn(move || waiter.acquire_blocking());
+                for guard in both {
+                    guard.extend_blocking(1000 * SECOND).unwrap();
+                    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+                }
+                drop(waiter.join().unwrap().unwrap());
+                drop(locks);
+                server.assert_nothing_left();
+            });
+        }
+        scope.spawn(|| {
+            let renamed = ["--rename-command", "zadd", ""].map(str::to_owned);
+            let server = RedisServer::start_with(&renamed);
+            let locks = LockManager::connect_blocking(&server.url()).unwrap();
+            assert_refuses_counted(&server, &locks, "+zadd");
+        });
+    });
 }
 
 #[test]

@@ -331,6 +331,29 @@ pub(crate) fn a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in() {
     assert!(refused.is_err() && scripts.state().value.is_empty());
 }
 
+/// Access rules may change under a connection.
+#[test]
+pub(crate) fn those_that_may_not_be_counted_leave_a_free_lock() {
+    for (command, waits) in [("zadd", false), ("zadd", true), ("pexpire", false), ("pexpire", true)] {
+        let mut scripts = scripts(&["one"]);
+        if scripts.server.known_rules("+zadd").is_empty() {
+            return;
+        }
+        let writer = waits.then(|| {
+            let (writer, _) = scripts.inside(1, LONG, "one");
+            scripts.waiting(0, LONG, "one");
+            writer
+        });
+        let _: String = scripts.run(&["ACL", "SETUSER", "default", &format!("-{command}")]);
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match &writer {
+            Some(writer) => drop(scripts.leave(writer)),
+            None => drop(scripts.inside(0, LONG, "one")),
+        }));
+        assert!(refused.is_err(), "{command} {waits}");
+        assert_eq!(scripts.server.keys(), [""; 0], "{command} {waits}");
+    }
+}
+
 /// Redeeming passes the queue: the lock was held all the time.
 #[test]
 pub(crate) fn a_ticket_and_those_that_are_counted_exclude_each_other() {

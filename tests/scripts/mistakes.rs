@@ -130,6 +130,43 @@ const MISTAKES: &[Mistake] = &[
         counted::an_operator_takes_the_lock_from_all_that_have_it,
     ),
     mistake("leave", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
+    // What access rules forbid.
+    mistake(
+        "enter_free",
+        "type(added) == 'table' or ",
+        "",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
+    mistake(
+        "enter_free",
+        " or type(redis.pcall('PEXPIRE', KEYS[5], px)) == 'table'",
+        "",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
+    mistake(
+        "enter_free",
+        "redis.call('DEL', KEYS[1], KEYS[5])",
+        "",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
+    mistake(
+        "counted",
+        "(added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')",
+        "added",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
+    mistake(
+        "counted",
+        "redis.call('DEL', lock, holders)",
+        "",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
+    mistake(
+        "counted",
+        "if not added then redis.call('ZADD', holders, unpack(entering)) end",
+        "",
+        counted::those_that_may_not_be_counted_leave_a_free_lock,
+    ),
 ];
 
 #[test]

@@ -68,7 +68,6 @@ impl Capabilities {
 }
 
 /// The optional features of one connection.
-#[expect(clippy::struct_excessive_bools, reason = "each is a feature of its own")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
     /// The server passes a free lock to its longest waiter; otherwise waiters have to ask.
@@ -77,8 +76,6 @@ pub(crate) struct Abilities {
     pub(crate) tracks_changes: bool,
     /// A lock is taken on several nodes: callers that ask at the same time may split the votes.
     pub(crate) votes: bool,
-    /// The node takes [counted](crate::ground::limit::Limit::is_counted) locks.
-    pub(crate) counts: bool,
 }
 
 impl Abilities {
@@ -88,7 +85,6 @@ impl Abilities {
             hands_over: self.hands_over && other.hands_over,
             tracks_changes: self.tracks_changes && other.tracks_changes,
             votes: self.votes && other.votes,
-            counts: self.counts && other.counts,
         }
     }
 }

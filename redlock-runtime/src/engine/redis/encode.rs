@@ -19,6 +19,10 @@ const UNFENCED: &str = "unfenced";
 /// Of a caller that asked a while ago: the time of its grant is not the one in its token.
 const LATE: &str = "late";
 
+/// The server has refused a command of counted locks: a script tries them all before it changes
+/// anything.
+const TRIES: &str = "try";
+
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
@@ -389,6 +393,9 @@ impl Encoder {
             None => command.arg(""),
         };
         command.arg(kind);
+        if let (Script::Enter, true) = (script, self.session.may_not_count) {
+            command.arg(TRIES);
+        }
     }
 
     /// A queue that access rules keep from this connection is none to it: it takes a free lock past

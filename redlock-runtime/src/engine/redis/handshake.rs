@@ -37,7 +37,7 @@ const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
 const NEEDED: [&str; 10] =
     ["EVAL", "EVALSHA", "GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
-/// A counted lock needs these, too.
+/// A counted lock needs these.
 const COUNTING: [&str; 5] = ["ZADD", "ZCARD", "ZRANGE", "ZREM", "ZSCORE"];
 
 /// No script has this digest.
@@ -71,6 +71,8 @@ pub(super) struct Handshake {
     pub(super) abilities: Abilities,
     /// Access rules allow each command of the queues.
     pub(super) allows_queues: bool,
+    /// It refuses a command that counted locks need.
+    pub(super) may_not_count: bool,
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
     pub(super) server_info: ServerInfo,
@@ -273,13 +275,9 @@ impl HandshakeCommands {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
-            abilities: Abilities {
-                hands_over,
-                tracks_changes,
-                votes: false,
-                counts: !COUNTING.iter().any(|command| missing.contains(command)),
-            },
+            abilities: Abilities { hands_over, tracks_changes, votes: false },
             allows_queues: missing.is_empty(),
+            may_not_count: COUNTING.iter().any(|command| missing.contains(command)),
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
@@ -429,6 +427,7 @@ impl Refused<'_> {
 }
 
 /// What the handshake has found, and the settings of the node.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the connection")]
 pub(super) struct Session {
     pub(super) keyspace: Keyspace,
     pub(super) inbox: Arc<str>,
@@ -440,6 +439,9 @@ pub(super) struct Session {
     /// Locks have queues of waiters: the node is none of a quorum, and access rules allow what a
     /// queue needs.
     pub(super) queues: bool,
+    /// A command that counted locks need was refused when the connection began. Each request for one
+    /// tries it first, because access rules may change.
+    pub(super) may_not_count: bool,
     pub(super) abilities: Abilities,
     pub(super) late_requests: LateRequests,
     pub(super) native_delete: Option<NativeDelete>,
@@ -458,7 +460,8 @@ impl Session {
             server_info: ServerInfo { clock: 1, up_for, durable: false, round_trip: up_for },
             foreign_clients: false,
             queues: true,
-            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false, counts: true },
+            may_not_count: false,
+            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
             late_requests: LateRequests::Impossible,
             native_delete: None,
             _identity: None,

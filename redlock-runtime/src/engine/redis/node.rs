@@ -272,6 +272,7 @@ impl RedisNode {
         let Handshake {
             abilities,
             allows_queues,
+            may_not_count,
             sharded,
             server_info,
             run_id,
@@ -303,6 +304,7 @@ impl RedisNode {
             server_info,
             foreign_clients,
             queues,
+            may_not_count,
             abilities,
             late_requests,
             native_delete,

@@ -62,7 +62,7 @@ impl Context {
             connected: false,
             trouble: None,
             broke: "not connected to Redis yet".into(),
-            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false, counts: false },
+            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
             hold_times: HoldTimes::default(),
             answer_time: AnswerTime::new(settings.io_timeout),
             questions: HashMap::default(),

@@ -114,13 +114,14 @@ local function enter()
   local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
-  redis.call('ZADD', holders, unpack(entering))
-  -- A set that may not get its expiry would stay for ever.
-  if is_first and type(redis.pcall('PEXPIRE', holders, px)) == 'table' then
+  local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  if is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table') then
     redis.call('DEL', lock, holders)
-    -- Runs into the same error again.
+    -- This or the next one runs into the same error again.
     redis.call('PEXPIRE', lock, px)
   end
+  if not added then redis.call('ZADD', holders, unpack(entering)) end
   written, entering, entering_least = value, {}, 0
 end
 

@@ -1,5 +1,6 @@
 -- Takes a counted lock together with others, or joins its queue. Behind enter_free.lua, place.lua and counted.lua.
 -- ARGV[3] as in acquire.lua   ARGV[7] n and how many it allows, 0 for any number
+-- ARGV[8] 'try' where the server has refused a command that this needs: they are tried first
 -- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
 -- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are.
 -- Idempotent by token, as acquire.lua.

@@ -2,6 +2,15 @@
 -- fence.lua.
 -- KEYS, ARGV as in enter.lua
 
+-- Where one of these is refused, the answer names it, and nothing is changed.
+if ARGV[8] then
+  redis.call('ZADD', KEYS[5], 'XX', '0', '')
+  redis.call('ZCARD', KEYS[5])
+  redis.call('ZRANGE', KEYS[5], '0', '0')
+  redis.call('ZREM', KEYS[5], '')
+  redis.call('ZSCORE', KEYS[5], '')
+end
+
 local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
 if value == '' and redis.call('EXISTS', KEYS[1]) == 0 then value = false end
@@ -16,11 +25,12 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and redis.call('EXISTS', KEYS[2]) == 0 
     local px = string.format('%.0f', ARGV[2] + 101 + math.floor((ARGV[2] + 1) / 3))
     redis.call('SET', KEYS[1], prefix .. fence, 'PX', px)
     redis.call('DEL', KEYS[5])
-    redis.call('ZADD', KEYS[5], ends, member)
     -- As in counted.lua.
-    if type(redis.pcall('PEXPIRE', KEYS[5], px)) == 'table' then
+    local added = redis.pcall('ZADD', KEYS[5], ends, member)
+    if type(added) == 'table' or type(redis.pcall('PEXPIRE', KEYS[5], px)) == 'table' then
       redis.call('DEL', KEYS[1], KEYS[5])
       redis.call('PEXPIRE', KEYS[1], px)
+      redis.call('ZADD', KEYS[5], ends, member)
     end
     return tonumber(fence)
   end

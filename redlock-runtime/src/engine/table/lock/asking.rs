@@ -48,11 +48,6 @@ pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) 
     }
 }
 
-/// Why a server takes no shared locks, and no locks with permits.
-const CANNOT_COUNT: &str = "the server does not know, or its access rules forbid, a command that locks with `shared` or \
-                            `permits` need (ZADD, ZCARD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM, ZREMRANGEBYSCORE, ZSCORE): allow \
-                            them to this user";
-
 /// Why a reader, or the holder of a permit, gives no ticket.
 pub(super) const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
                                        `shared`, or with `permits`, itself";
@@ -105,10 +100,6 @@ impl Lock {
             if has_ticket && cx.abilities.votes {
                 let error = LockError::invalid(&waiting.ask().key, NO_TICKETS);
                 self.fail(cx, id, error);
-                return;
-            }
-            if waiting.ask().limit.is_counted() && !cx.abilities.counts {
-                self.refuse(cx, id, CANNOT_COUNT.into());
                 return;
             }
             let action = match waiting.ask().after {

@@ -3,12 +3,11 @@
 use super::*;
 use crate::ground::limit::Limit;
 
-const COUNTS: Abilities = Abilities { counts: true, ..HANDS_OVER_AND_TRACKS };
 const READER: Limit = Limit::NONE;
 const WRITER: Limit = Limit::ONE;
 
 fn scenario() -> Scenario {
-    Scenario::with(COUNTS)
+    Scenario::with(HANDS_OVER_AND_TRACKS)
 }
 
 fn asks(scenario: &mut Scenario, id: Id, limit: Limit) -> Outcome {
@@ -203,7 +202,7 @@ fn a_reader_that_leaves_hands_nothing_over_by_itself() {
 #[test]
 fn behind_readers_nobody_asks_as_behind_a_client_of_another_kind() {
     for (inside, is_quiet) in [(0, false), (5, true)] {
-        let mut scenario = Scenario::with(Abilities { counts: true, ..HANDS_OVER });
+        let mut scenario = Scenario::with(HANDS_OVER);
         let _writer = asks(&mut scenario, 1, WRITER);
         let holder = Holder { inside, expires_in: Some(TTL), ..Holder::default() };
         let place = Some(Place { in_front: 0, at: scenario.server_time() });
@@ -217,7 +216,7 @@ fn behind_readers_nobody_asks_as_behind_a_client_of_another_kind() {
 /// Only the first waiter asks there, so the one that gets in asks for the next to try.
 #[test]
 fn where_nothing_is_handed_over_the_next_of_the_process_asks_as_soon_as_one_is_in() {
-    let mut scenario = Scenario::with(Abilities { counts: true, ..NEITHER });
+    let mut scenario = Scenario::with(NEITHER);
     let mut outcomes = [1, 2, 3].map(|id| asks(&mut scenario, id, READER));
     for id in [1, 2, 3] {
         assert_eq!(sent(&scenario), [(id, JOIN, 0)], "one after the other");
@@ -230,7 +229,7 @@ fn where_nothing_is_handed_over_the_next_of_the_process_asks_as_soon_as_one_is_i
 #[test]
 fn where_nothing_is_handed_over_a_writer_watches_and_a_waiter_for_a_permit_asks_often() {
     for (limit, watches) in [(WRITER, true), (READER, false), (Limit::of(3), false)] {
-        let mut scenario = Scenario::with(Abilities { counts: true, ..TRACKS });
+        let mut scenario = Scenario::with(TRACKS);
         let _outcome = asks(&mut scenario, 1, limit);
         let holder = Holder { inside: 3, expires_in: Some(TTL), ..Holder::default() };
         scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder, place: None }));
@@ -241,25 +240,6 @@ fn where_nothing_is_handed_over_a_writer_watches_and_a_waiter_for_a_permit_asks_
         scenario.tick();
         assert_eq!(scenario.unanswered().is_empty(), watches);
     }
-}
-
-#[test]
-fn a_server_that_cannot_count_is_not_asked() {
-    let mut scenario = Scenario::with(HANDS_OVER);
-    let mut outcome = asks(&mut scenario, 1, READER);
-    scenario.assert_quiet();
-    assert!(failed(&mut outcome).is_none(), "without a limit it waits for an operator");
-    let (mut ask, mut outcome) = scenario.ask(Some(SECOND), None);
-    ask.limit = Limit::of(3);
-    scenario.table.acquire(scenario.now, 2, ask, token_of(2));
-    scenario.send();
-    scenario.assert_quiet();
-    let error = failed(&mut outcome);
-    assert!(matches!(&error, Some(LockError::Misconfigured { .. })), "{error:?}");
-    scenario.table.can(scenario.now, COUNTS);
-    scenario.passes(SECOND);
-    scenario.tick();
-    assert_eq!(sent(&scenario), [(1, JOIN_AGAIN, 0)]);
 }
 
 #[test]

@@ -137,7 +137,6 @@ impl Quorum {
             hands_over: false,
             tracks_changes: count(Member::tracks_changes) >= self.needed,
             votes: true,
-            counts: false,
         };
         self.events
             .push_back(TransportEvent::Connected { abilities, server_info: self.estimate.server_info() });
