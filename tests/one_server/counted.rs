@@ -144,6 +144,57 @@ fn a_holder_that_is_cut_off_costs_its_own_ttl() {
     drop(third);
 }
 
+/// The server tells no client of its own changes, and such a change ends the watch.
+#[test]
+fn a_holder_hears_of_a_loss_at_once_although_others_of_its_process_have_come_and_gone() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let tracks = || server_tracks(&server);
+    let reader = |ttl| locks.lock("k").shared().ttl(ttl);
+    let stays = reader(10 * LIMIT).acquire_blocking().unwrap();
+    eventually("the server tracks the key", tracks);
+    // The key has to last for longer than before.
+    reader(20 * LIMIT).run_blocking(|_| ()).unwrap();
+    eventually("the server tracks the key again", tracks);
+    let _: u32 = server.run("DEL lock:k");
+    eventually("the loss is known", || !stays.is_held());
+}
+
+#[test]
+fn readers_learn_of_a_flush_and_of_a_restart_and_keep_what_the_server_has_kept() {
+    let mut server = RedisServer::durable();
+    let (locks, other) = (connect(&server), connect(&server));
+    let readers = |server: &RedisServer| {
+        let readers =
+            [&locks, &other, &locks].map(|locks| locks.lock("k").shared().acquire_blocking().unwrap());
+        eventually("they are watched", || server_tracks(server));
+        readers
+    };
+    let flushed = readers(&server);
+    let _: String = server.run("FLUSHALL");
+    eventually("all have lost it", || flushed.iter().all(|guard| !guard.is_held()));
+    let writer = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert!(writer.fencing_token() > flushed[0].fencing_token());
+    drop(writer);
+
+    let kept = readers(&server);
+    server.kill();
+    server.restart();
+    let request = other.lock("k").wait(LIMIT);
+    let writer = thread::spawn(move || request.acquire_blocking().unwrap());
+    eventually("the writer waits", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    for guard in kept {
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released, "the data are there");
+    }
+    drop(writer.join().unwrap());
+    drop((flushed, locks, other));
+    server.assert_nothing_left();
+}
+
+fn server_tracks(server: &RedisServer) -> bool {
+    !server.run::<String>("INFO stats").contains("tracking_total_keys:0")
+}
+
 #[test]
 fn all_that_are_inside_learn_of_a_loss_and_what_a_stranger_does() {
     let server = RedisServer::start();

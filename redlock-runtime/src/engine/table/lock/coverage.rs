@@ -53,7 +53,7 @@ impl Lock {
                 Some(HeldTimer::Closed) => "closed",
                 Some(HeldTimer::Expired) => "expired",
                 Some(HeldTimer::NoReservation) => "no reservation",
-                Some(HeldTimer::LateChange | HeldTimer::FirstLook | HeldTimer::Renew) => "renew",
+                Some(HeldTimer::LateChange | HeldTimer::Look | HeldTimer::Renew) => "renew",
                 None => return,
             },
             Some(Attempt::Releasing(_)) => "again",

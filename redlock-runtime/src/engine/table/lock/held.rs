@@ -26,8 +26,9 @@ use crate::ground::lease::{Lease, safe_until};
 use crate::ground::outcome::LostReason;
 use crate::ground::token::Token;
 
-/// A lock that is held for longer is watched: two more commands, to notice a loss at once.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
+/// that others of its process have ended begins again after that time.
+const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
@@ -85,8 +86,10 @@ pub(super) struct Held {
     next_renewal: Option<Moment>,
     /// The time when the last renewal was sent; before the first one, since when the lock is held.
     renewal_sent: Moment,
-    /// The time of the first watch: most bodies end before.
-    first_look: Option<Moment>,
+    /// The time of the next watch that no renewal brings. Most bodies end before the first one.
+    next_look: Option<Moment>,
+    /// The first watch was sent.
+    is_watched: bool,
     /// The number of ttl changes so far.
     changes: u32,
     /// The changes that are not confirmed, in their order.
@@ -118,8 +121,8 @@ pub(super) enum HeldTimer {
     LateChange,
     /// No fencing tokens were reserved in time.
     NoReservation,
-    /// The first watch.
-    FirstLook,
+    /// A watch.
+    Look,
     Renew,
 }
 
@@ -168,7 +171,8 @@ impl Held {
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             is_left: false,
             hold: Hold { kind: ask.kind, since },
-            first_look: Some(since.after(FIRST_LOOK)),
+            next_look: Some(since.after(LOOKS_AFTER)),
+            is_watched: false,
             changes: 0,
             ttl_changes: Vec::new(),
             successors: None,
@@ -234,7 +238,18 @@ impl Held {
     }
 
     pub(super) fn is_watched(&self) -> bool {
-        self.first_look.is_none() && !self.is_closed()
+        self.is_watched && !self.is_closed()
+    }
+
+    /// One of several that have the lock has left it, or its queue, over the same connection. That
+    /// may have written the key, which ends the watch, and the server does not tell of a client's own
+    /// changes. True when its timer is to be set: a watch is due once for many that leave.
+    pub(super) fn looks_again(&mut self, now: Moment) -> bool {
+        let is_due = self.is_watched() && self.next_look.is_none();
+        if is_due {
+            self.next_look = Some(now.after(LOOKS_AFTER));
+        }
+        is_due
     }
 
     /// The time from which the key is free after a release.
@@ -265,7 +280,7 @@ impl Held {
             (HeldTimer::Expired, self.lease.deadline()),
             (HeldTimer::LateChange, answers.min()),
             (HeldTimer::NoReservation, self.reserved_by),
-            (HeldTimer::FirstLook, self.first_look),
+            (HeldTimer::Look, self.next_look),
             (HeldTimer::Renew, self.next_renewal),
         ]
     }
@@ -415,22 +430,22 @@ impl Held {
 
     /// The answer to a watch: the lock is held, and its key lasts for so long. True when another
     /// client has made the key expire before the lease is over. It is renewed then, but not more
-    /// often than every [`FIRST_LOOK`].
+    /// often than every [`LOOKS_AFTER`].
     pub(super) fn repair(&mut self, now: Moment, left: Duration) -> bool {
         let expires_early = self.lease.deadline().is_some_and(|ends| ends > now.after(left));
         if !expires_early || !self.wants_renewal() {
             return false;
         }
-        let from = self.renewal_sent.after(FIRST_LOOK);
+        let from = self.renewal_sent.after(LOOKS_AFTER);
         if now < from {
             self.next_renewal = Some(self.next_renewal.map_or(from, |due| due.min(from)));
         }
         now >= from
     }
 
-    /// The first watch is sent: from now on the lock is watched.
-    pub(super) fn take_first_look(&mut self) {
-        self.first_look = None;
+    /// That watch is sent.
+    pub(super) fn take_look(&mut self) {
+        (self.next_look, self.is_watched) = (None, true);
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
@@ -541,7 +556,7 @@ impl Held {
             return false;
         }
         self.lease.end(LostReason::ManagerClosed);
-        (self.next_renewal, self.first_look) = (None, None);
+        (self.next_renewal, self.next_look) = (None, None);
         self.ttl_changes.clear();
         // A renewal may still arrive at the server.
         self.closed = Some(now.after(self.may_last(now)));

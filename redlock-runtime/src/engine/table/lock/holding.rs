@@ -243,6 +243,17 @@ impl Lock {
         }
     }
 
+    /// One of this process has left the lock, or its queue: another one that has the lock beside
+    /// others looks whether all of them still have it.
+    pub(super) fn look_again(&mut self, cx: &mut Context) {
+        let one = self.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
+        if let Some(id) = one
+            && self.held_mut(id).is_some_and(|held| held.looks_again(cx.now))
+        {
+            self.schedule(cx, id);
+        }
+    }
+
     /// A waiter of this process has a place in the queue of the lock.
     pub(super) fn set_waited_for(&mut self, cx: &mut Context) {
         if let Some(id) = self.holder_id()

@@ -236,8 +236,8 @@ impl Lock {
                     self.schedule(cx, id);
                 }
                 Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
-                Some(HeldTimer::FirstLook) => {
-                    held.take_first_look();
+                Some(HeldTimer::Look) => {
+                    held.take_look();
                     self.watch(cx, id);
                     self.schedule(cx, id);
                 }

@@ -64,6 +64,7 @@ impl Lock {
                 let ran_out = releasing.ran_out(was_held);
                 let step = releasing.on_reply(cx.now, action, was_held);
                 self.go_on_releasing(cx, id, step);
+                self.look_again(cx);
                 if ran_out {
                     self.ask_after_claim(cx);
                 }

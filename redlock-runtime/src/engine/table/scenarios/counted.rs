@@ -166,6 +166,28 @@ fn a_key_that_is_deleted_ends_the_leases_of_a_phase_by_one_watch() {
     assert!(scenario.table.is_idle());
 }
 
+/// What one of this process writes ends the watch, and the server does not tell of it.
+#[test]
+fn one_that_stays_looks_again_once_for_all_that_leave() {
+    let mut scenario = scenario();
+    let _stays = enters(&mut scenario, 1, 7);
+    scenario.passes(SECOND / 10);
+    scenario.tick();
+    scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
+    for id in [2, 3, 4] {
+        let _left = enters(&mut scenario, id, 7);
+        scenario.drops_guard(id);
+        scenario.answers(Action::Release, Reply::Done);
+    }
+    scenario.assert_quiet();
+    // It is still told of what others change, and compares.
+    scenario.changes();
+    scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
+    scenario.passes(SECOND / 10);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(1, Action::Watch)]);
+}
+
 #[test]
 fn a_force_release_through_this_manager_ends_all_leases_of_the_lock() {
     let mut scenario = scenario();
