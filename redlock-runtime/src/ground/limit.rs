@@ -29,8 +29,11 @@ impl Limit {
         self.0 != 1
     }
 
-    /// The kind of lock, for spans.
-    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
+    /// The kind of lock, for metrics and spans.
+    #[cfg_attr(
+        not(any(feature = "metrics", feature = "tracing")),
+        expect(dead_code, reason = "read with the features `metrics` and `tracing`")
+    )]
     pub(crate) const fn kind(self) -> &'static str {
         match self.0 {
             0 => "shared",

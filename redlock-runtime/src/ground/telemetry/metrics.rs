@@ -1,4 +1,4 @@
-//! The metrics, through the crate `metrics`. Their table is in `docs/metrics.md`.
+//! The metrics, through the crate `metrics`. Their table is in `docs/operating.md`.
 //!
 //! A gauge is lowered through the handle that raised it: a recorder that is installed in between
 //! sees neither.
@@ -14,6 +14,7 @@ use metrics::{
 };
 
 use crate::ground::clock::Moment;
+use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
 
@@ -98,6 +99,7 @@ pub(super) struct Wait(Option<Waiting>);
 
 struct Waiting {
     lock: SharedString,
+    kind: &'static str,
     since: Moment,
     callers: Gauge,
 }
@@ -107,37 +109,37 @@ impl Wait {
         Self(None)
     }
 
-    pub(super) fn begins(&mut self, origin: &Origin) -> Call {
-        let lock = label(origin);
-        let callers = gauge!(WAITING, "lock" => lock.clone());
+    pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> Call {
+        let (lock, kind) = (label(origin), limit.kind());
+        let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => kind);
         callers.increment(1);
-        self.0 = Some(Waiting { lock: lock.clone(), since: Moment::now(), callers });
+        self.0 = Some(Waiting { lock: lock.clone(), kind, since: Moment::now(), callers });
         Call { lock }
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold(self.0.as_ref().map(|Waiting { lock, .. }| {
+        Hold(self.0.as_ref().map(|&Waiting { ref lock, kind, .. }| {
             begin_losses(lock);
-            let callers = gauge!(HOLDING, "lock" => lock.clone());
+            let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
             callers.increment(1);
             let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
-            Arc::new(Holding { lock: lock.clone(), since: Moment::now(), callers, is_over, is_lost })
+            Arc::new(Holding { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
         }))
     }
 
     /// It has waited for no other holder: its time would say nothing.
     pub(super) fn joins(&mut self) {
-        if let Some(Waiting { lock, callers, .. }) = self.0.take() {
+        if let Some(Waiting { lock, kind, callers, .. }) = self.0.take() {
             callers.decrement(1);
-            counter!(ATTEMPTS, "lock" => lock, "outcome" => "joined").increment(1);
+            counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => "joined").increment(1);
         }
     }
 
     pub(super) fn ends(&mut self, outcome: &'static str) {
-        if let Some(Waiting { lock, since, callers }) = self.0.take() {
+        if let Some(Waiting { lock, kind, since, callers }) = self.0.take() {
             callers.decrement(1);
-            histogram!(WAIT, "lock" => lock.clone()).record(Moment::now().since(since));
-            counter!(ATTEMPTS, "lock" => lock, "outcome" => outcome).increment(1);
+            histogram!(WAIT, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
+            counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => outcome).increment(1);
         }
     }
 }
@@ -182,6 +184,7 @@ pub(super) struct Hold(Option<Arc<Holding>>);
 
 struct Holding {
     lock: SharedString,
+    kind: &'static str,
     since: Moment,
     callers: Gauge,
     is_over: AtomicBool,
@@ -190,7 +193,9 @@ struct Holding {
 
 impl Hold {
     pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
-        let Some(Holding { lock, since, callers, is_over, is_lost: on_lost }) = self.0.as_deref() else {
+        let Some(&Holding { ref lock, kind, since, ref callers, ref is_over, is_lost: ref on_lost }) =
+            self.0.as_deref()
+        else {
             return;
         };
         // Also after its end: the engine may know of a loss just after the guard has begun to
@@ -202,7 +207,7 @@ impl Hold {
             return;
         }
         callers.decrement(1);
-        histogram!(HOLD, "lock" => lock.clone()).record(Moment::now().since(*since));
+        histogram!(HOLD, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
     }
 }
 

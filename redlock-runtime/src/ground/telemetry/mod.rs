@@ -127,7 +127,7 @@ impl Wait {
     }
 
     pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
-        Call { metrics: self.metrics.begins(origin), span: self.span.begins(keys, origin, limit) }
+        Call { metrics: self.metrics.begins(origin, limit), span: self.span.begins(keys, origin, limit) }
     }
 
     /// Enters the span, for the time of one poll.
@@ -228,6 +228,7 @@ impl HoldOfLease {
 mod metrics {
     use std::sync::Arc;
 
+    use crate::ground::limit::Limit;
     use crate::ground::owner::Origin;
 
     pub(super) fn describe() {}
@@ -249,7 +250,7 @@ mod metrics {
             Self
         }
 
-        pub(super) fn begins(&mut self, _origin: &Origin) -> Call {
+        pub(super) fn begins(&mut self, _origin: &Origin, _limit: Limit) -> Call {
             Call
         }
 

@@ -102,6 +102,27 @@ fn each_call_counts_once_with_its_outcome() {
     seen.have_ended(8, 2);
 }
 
+#[test]
+fn readers_and_a_writer_of_one_template_are_told_apart() {
+    let (seen, locks) = (Seen::new("kinds"), memory());
+    let request = || locks.lock("k").label(&*seen.lock);
+    let _readers = [(); 2].map(|()| request().shared().acquire_blocking().unwrap());
+    assert!(request().acquire_blocking().is_err());
+    assert!(request().permits(2).acquire_blocking().is_err());
+    for (kind, inside, waits, outcome) in
+        [("shared", 2.0, 2.0, "acquired"), ("exclusive", 0.0, 1.0, "busy"), ("permits", 0.0, 1.0, "busy")]
+    {
+        let of_kind = ("kind", kind);
+        assert_eq!(seen.number("redlocked_callers_holding", &[of_kind]), inside, "{kind}");
+        assert_eq!(seen.number("redlocked_wait_seconds_count", &[of_kind]), waits, "{kind}");
+        assert_eq!(
+            seen.number("redlocked_attempts_total", &[of_kind, ("outcome", outcome)]),
+            waits,
+            "{kind}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_full_queue_and_a_server_that_is_down_are_counted_as_such() {
     let (seen, mut server) = (Seen::new("down"), RedisServer::start());
