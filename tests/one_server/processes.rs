@@ -11,10 +11,19 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{Job, LIMIT, RedisServer, SECOND, Worker, between, eventually, listen, now, say};
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome};
 
 const MILLIS: u64 = 1000;
 const MINUTE: u64 = 60 * MILLIS;
+
+/// How many a caller allows inside together: itself alone, or any number, or so many.
+const ALONE: u64 = 1;
+const SHARED: u64 = 0;
+
+fn request(locks: &LockManager, allows: u64) -> LockRequest {
+    let request = locks.lock("k").wait(LIMIT);
+    if allows == SHARED { request.shared() } else { request.permits(u32::try_from(allows).unwrap()) }
+}
 
 /// Prints a figure to stderr.
 fn report(text: &str) {
@@ -41,8 +50,8 @@ fn worker() {
     let locks = LockManager::builder(&job.url).foreign_clients(!fair).connect_blocking().unwrap();
     say("ready", &[]);
     match job.task.as_str() {
-        "obedient" => obedient(&locks, &commands, Duration::from_millis(job.numbers[0])),
-        "greedy" => greedy(&locks, &commands),
+        "obedient" => obedient(&locks, &commands, Duration::from_millis(job.numbers[0]), job.numbers[1]),
+        "greedy" => greedy(&locks, &commands, job.numbers[1]),
         "patient" => patient(&locks, commands, Duration::from_millis(job.numbers[0])),
         "blocking" => blocking(&locks, &commands, Duration::from_millis(job.numbers[0])),
         other => panic!("no task is called {other}"),
@@ -50,9 +59,9 @@ fn worker() {
 }
 
 /// Takes and releases the lock when told.
-fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
+fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration, allows: u64) {
     while commands.recv().unwrap() == "take" {
-        let guard = locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap();
+        let guard = request(locks, allows).ttl(ttl).acquire_blocking().unwrap();
         let entered = now();
         assert!(guard.is_held(), "no caller enters on an expired grant");
         say("entered", &[entered, guard.fencing_token()]);
@@ -63,10 +72,10 @@ fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
 }
 
 /// Takes the lock in a loop, for a moment each time.
-fn greedy(locks: &LockManager, commands: &Receiver<String>) {
+fn greedy(locks: &LockManager, commands: &Receiver<String>, allows: u64) {
     commands.recv().unwrap();
     loop {
-        let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+        let guard = request(locks, allows).acquire_blocking().unwrap();
         say("entered", &[now(), guard.fencing_token()]);
         thread::sleep(Duration::from_millis(1));
         drop(guard);
@@ -116,8 +125,12 @@ fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
 
 // The test ----------------------------------------------------------------------------------------
 
-fn start(server: &RedisServer, task: &str, number: u64) -> Worker {
-    let worker = Worker::start("processes::worker", task, &server.url(), &[number]);
+fn start(server: &RedisServer, task: &str, ttl: u64) -> Worker {
+    start_of_kind(server, task, ttl, ALONE)
+}
+
+fn start_of_kind(server: &RedisServer, task: &str, ttl: u64, allows: u64) -> Worker {
+    let worker = Worker::start("processes::worker", task, &server.url(), &[ttl, allows]);
     worker.says("ready");
     worker
 }
@@ -128,8 +141,12 @@ fn waiters(server: &RedisServer) -> usize {
 
 /// A worker that is in the queue on the server when this returns.
 fn queued(server: &RedisServer, ttl: u64) -> Worker {
+    queued_of_kind(server, ttl, ALONE)
+}
+
+fn queued_of_kind(server: &RedisServer, ttl: u64, allows: u64) -> Worker {
     let before = waiters(server);
-    let mut worker = start(server, "obedient", ttl);
+    let mut worker = start_of_kind(server, "obedient", ttl, allows);
     worker.tell("take");
     eventually("the waiter is queued", || waiters(server) == before + 1);
     worker
@@ -311,6 +328,36 @@ fn processes_are_served_in_the_order_of_their_arrival() {
     eventually("no key is left", || server.keys().is_empty());
 }
 
+/// Those enter together who stand behind one another and allow it, and nobody before them.
+#[test]
+fn processes_of_all_kinds_are_served_in_the_order_of_their_arrival() {
+    const TOGETHER: [&[u64]; 7] =
+        [&[SHARED, SHARED, 3], &[ALONE], &[2, SHARED], &[ALONE], &[ALONE], &[SHARED; 4], &[ALONE]];
+    let server = RedisServer::start();
+    let mut holder = start(&server, "obedient", MINUTE);
+    holder.tell("take");
+    let (_, mut fence) = entered(&holder);
+    let mut line: Vec<Vec<Worker>> = TOGETHER
+        .iter()
+        .map(|kinds| kinds.iter().map(|allows| queued_of_kind(&server, MINUTE, *allows)).collect())
+        .collect();
+    let mut left = leaves(&mut holder);
+    while !line.is_empty() {
+        let mut inside = line.remove(0);
+        let entries: Vec<_> = inside.iter().map(entered).collect();
+        for &(at, next_fence) in &entries {
+            assert!(at >= left && between(left, at) < SECOND, "another one was first");
+            assert!(next_fence > fence && next_fence == entries[0].1, "{entries:?} after {fence}");
+        }
+        fence = entries[0].1;
+        for worker in &mut inside {
+            assert!(line.iter().flatten().all(|worker| worker.said().is_empty()), "it is not their turn");
+            left = leaves(worker);
+        }
+    }
+    eventually("no key is left", || server.keys().is_empty());
+}
+
 /// A number from the environment, for longer runs by hand.
 fn setting(name: &str, default: u32) -> u32 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))
@@ -319,10 +366,21 @@ fn setting(name: &str, default: u32) -> u32 {
 /// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` set the size and the length.
 #[test]
 fn no_process_gets_more_than_its_share() {
-    let processes = setting("FAIRNESS_PROCESSES", 20);
+    all_have_the_same_share(setting("FAIRNESS_PROCESSES", 20), &[ALONE]);
+}
+
+/// Readers, callers that must be alone, and those with permits wait in one queue.
+#[test]
+fn no_process_of_any_kind_gets_more_than_its_share() {
+    all_have_the_same_share(setting("FAIRNESS_PROCESSES", 50), &[SHARED, ALONE, 5, SHARED, 3]);
+}
+
+/// Processes of these kinds, one after the other.
+fn all_have_the_same_share(processes: u32, kinds: &[u64]) {
     let lasts = SECOND * setting("FAIRNESS_SECONDS", 3);
     let server = RedisServer::start();
-    let mut workers: Vec<Worker> = (0..processes).map(|_| start(&server, "greedy", 0)).collect();
+    let kinds = kinds.iter().cycle().take(processes as usize);
+    let mut workers: Vec<Worker> = kinds.map(|allows| start_of_kind(&server, "greedy", 0, *allows)).collect();
     for worker in &mut workers {
         worker.tell("go");
     }
@@ -346,12 +404,12 @@ fn no_process_gets_more_than_its_share() {
         mean > 10.0 && f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin,
         "{counts:?}"
     );
-    // Grants go round: ordered by fencing token, no process gets a second turn before the others
-    // have had one.
-    let mut grants: Vec<(u64, usize)> = Vec::new();
+    // Grants go round: ordered by fencing token, and those of one phase by time, no process gets a
+    // second turn before the others have had one.
+    let mut grants: Vec<((u64, u64), usize)> = Vec::new();
     for (number, entries) in entries.iter().enumerate() {
-        assert!(entries.is_sorted(), "its own fencing tokens grow with the time");
-        grants.extend(entries.iter().map(|&(_, fence)| (fence, number)));
+        assert!(entries.is_sorted_by_key(|(_, fence)| *fence), "its own fencing tokens grow with the time");
+        grants.extend(entries.iter().map(|&(at, fence)| ((fence, at), number)));
     }
     grants.sort_unstable();
     let round = usize::try_from(processes).unwrap() - 1;
