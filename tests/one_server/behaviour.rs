@@ -1,7 +1,8 @@
 //! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum
 //! of three, and a real Cluster; and for every mode of a manager.
 //!
-//! `REDLOCK_TEST_MODE` names the mode of all managers here, and `./test` runs the suite in each:
+//! `REDLOCK_TEST_MODE` names the mode of all managers here and in `sharing`, and `./test` runs both in
+//! each:
 //!
 //! | mode | managers |
 //! | --- | --- |
@@ -25,7 +26,7 @@ use redlocked::{
 
 /// How managers work: see the table above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
+pub(crate) enum Mode {
     Default,
     Cohort,
     OwnThread,
@@ -33,7 +34,7 @@ enum Mode {
 }
 
 impl Mode {
-    fn of_this_run() -> Self {
+    pub(crate) fn of_this_run() -> Self {
         match std::env::var("REDLOCK_TEST_MODE").as_deref() {
             Err(_) => Self::Default,
             Ok("cohort") => Self::Cohort,
@@ -59,7 +60,7 @@ impl Mode {
 const SILENT: &str = "ACL SETUSER silent on >pass ~* &* +@all -publish -spublish";
 
 /// The URL of the server, for managers in this mode.
-fn url_of(server: &RedisServer) -> String {
+pub(crate) fn url_of(server: &RedisServer) -> String {
     if Mode::of_this_run() != Mode::NoPublish {
         return server.url();
     }

@@ -1,5 +1,5 @@
 //! Who is inside at once: readers, writers, and the holders of permits; on `memory://`, on a server
-//! and in a Cluster alike.
+//! and in a Cluster alike, with managers of each mode of `behaviour`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
 use redlocked::{Holder, LockError, LockManager, LockRequest, LostReason, ReleaseOutcome};
+
+use crate::behaviour::{Mode, url_of};
 
 /// Where the locks of one test are.
 struct Store {
@@ -19,7 +21,7 @@ struct Store {
 impl Store {
     /// A new manager, as another process would have.
     fn manager(&self) -> LockManager {
-        let builder = LockManager::builder(&self.url);
+        let builder = LockManager::builder(&self.url).own_thread(Mode::of_this_run() == Mode::OwnThread);
         match &self.cluster {
             Some((_, prefix)) => builder.prefix(prefix).connect_blocking().unwrap(),
             None => builder.connect_blocking().unwrap(),
@@ -37,9 +39,16 @@ impl Store {
 fn on_each(test: impl Fn(&Store)) {
     test(&Store { url: format!("memory://{}", unique("sharing")), server: None, cluster: None });
     let server = RedisServer::start();
-    test(&Store { url: server.url(), server: Some(server), cluster: None });
+    test(&Store { url: url_of(&server), server: Some(server), cluster: None });
     let cluster = RedisCluster::of_this_process();
     test(&Store { url: cluster.url(), server: None, cluster: Some((cluster, unique("sharing:"))) });
+}
+
+/// Where waiters have a queue: without the right to publish, they ask by themselves.
+fn on_each_with_a_queue(test: impl Fn(&Store)) {
+    if Mode::of_this_run() != Mode::NoPublish {
+        on_each(test);
+    }
 }
 
 /// How many are inside now, and were at most.
@@ -114,7 +123,7 @@ fn a_plain_lock_without_a_fencing_token_and_readers_exclude_each_other() {
 #[test]
 fn one_release_lets_in_all_readers_of_all_processes() {
     const READERS: u32 = 60;
-    on_each(|store| {
+    on_each_with_a_queue(|store| {
         let managers = [store.manager(), store.manager(), store.manager()];
         runtime().block_on(async {
             let writer = managers[0].lock("k").acquire().await.unwrap();
@@ -143,7 +152,7 @@ fn one_release_lets_in_all_readers_of_all_processes() {
 /// First come, first served over all kinds: what comes behind a writer waits for it.
 #[test]
 fn a_reader_does_not_pass_a_writer_that_waits() {
-    on_each(|store| {
+    on_each_with_a_queue(|store| {
         let [here, there] = [store.manager(), store.manager()];
         runtime().block_on(async {
             let reader = here.lock("k").shared().acquire().await.unwrap();
@@ -261,6 +270,30 @@ fn holders_of_permits_are_renewed_one_by_one() {
 }
 
 #[test]
+fn one_of_several_changes_its_own_ttl_and_one_that_is_not_renewed_frees_its_place() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let request = |locks: &LockManager| locks.lock("k").permits(2).renew(false).ttl(SECOND);
+        let [ends, stays] =
+            [request(&there), request(&here)].map(|request| request.acquire_blocking().unwrap());
+        stays.extend_blocking(10 * LIMIT).unwrap();
+        let start = Instant::now();
+        let next = here.lock("k").permits(2).wait(LIMIT).acquire_blocking().unwrap();
+        assert!(start.elapsed() < 3 * SECOND, "its ttl: {:?}", start.elapsed());
+        assert!(!ends.is_held() && stays.is_held());
+        assert_eq!(ends.lost_reason(), Some(LostReason::Expired));
+        stays.extend_blocking(SECOND / 5).unwrap();
+        let last = there.lock("k").permits(2).wait(LIMIT).acquire_blocking().unwrap();
+        assert!(start.elapsed() < 5 * SECOND && !stays.is_held(), "{:?}", start.elapsed());
+        for guard in [next, last] {
+            assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        }
+        drop((ends, stays, here, there));
+        store.assert_nothing_left();
+    });
+}
+
+#[test]
 fn a_permit_is_kept_for_its_min_hold() {
     on_each(|store| {
         let locks = store.manager();
@@ -292,7 +325,7 @@ fn different_numbers_on_one_key_are_limited_by_the_smallest_inside() {
 
 #[test]
 fn a_caller_that_gives_up_lets_those_behind_it_in() {
-    on_each(|store| {
+    on_each_with_a_queue(|store| {
         let [here, there] = [store.manager(), store.manager()];
         runtime().block_on(async {
             let _reader = here.lock("k").shared().acquire().await.unwrap();
@@ -345,7 +378,7 @@ fn a_nested_call_joins_only_where_both_may_be_the_same_hold() {
 /// It would wait for the writer, which waits for it.
 #[test]
 fn a_nested_reader_behind_a_queued_writer_does_not_wait_for_itself() {
-    on_each(|store| {
+    on_each_with_a_queue(|store| {
         let [here, there] = [store.manager(), store.manager()];
         std::thread::scope(|scope| {
             let outer = here.lock("k").shared().run_blocking(|_guard| {
