@@ -65,7 +65,10 @@ impl Loss {
             }
             ViolationKind::Idle { .. } => true,
             ViolationKind::Changed => false,
-            ViolationKind::Fence { .. } | ViolationKind::StaleWrite => second.asked >= first.entered,
+            // One that joins those whom older data have inside has their fencing token.
+            ViolationKind::Fence { .. } | ViolationKind::StaleWrite => {
+                second.asked >= first.entered && second.allows.is_none()
+            }
         };
         here && then && !promised
     }

@@ -130,8 +130,10 @@ impl Fleet {
         absence: 0,
     };
 
-    /// Some of whose locks travel: not on a quorum, which has no tickets.
-    pub(crate) const TRAVELS: Self = Self { roles: &[(Role::Mixed, 5), (Role::Travels, 3)], ..Self::MIXED };
+    /// Some of whose locks travel, and some of which several hold together: not on a quorum, which has
+    /// neither tickets nor counts.
+    pub(crate) const OF_ALL_KINDS: Self =
+        Self { roles: &[(Role::Mixed, 4), (Role::Travels, 2), (Role::Shares, 3)], ..Self::MIXED };
 
     /// The keys that may be taken.
     pub(crate) fn keys(&self) -> Vec<u64> {

@@ -82,7 +82,7 @@ impl ClusterFaults {
             Self::Bursts => Fleet::BURSTS,
             Self::StrayReplies => Fleet { roles: &[(Role::Rests, 6)], ..Fleet::CALM },
             Self::Refusals => Fleet { roles: &[(Role::EndsRefused, 3), (Role::Mixed, 2)], ..Fleet::CALM },
-            _ => Fleet::TRAVELS,
+            _ => Fleet::OF_ALL_KINDS,
         }
     }
 }
