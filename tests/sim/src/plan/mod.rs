@@ -430,17 +430,17 @@ impl Plan {
         plan
     }
 
-    /// In one of four plans, callers of all kinds meet at each lock. A quorum, a cohort and a ticket
-    /// have exclusive locks only. A process that connects while it may not use sorted sets is refused
-    /// any others, for as long as that connection lasts. It is drawn by itself: all else in the plan
-    /// stays.
+    /// In one of four plans, callers of all kinds meet at each lock.
     fn share(&mut self) {
         let mut random = Rng::with_seed(!self.seed);
-        let mut faults = self.faults.iter();
-        let cannot_count = faults.any(|(_, fault)| matches!(fault, Fault::Forbid(_, "zadd" | "zrange", _)));
-        if random.u32(0..4) > 0 || cannot_count || matches!(self.topology, Topology::Quorum(..)) {
-            return;
+        if random.u32(0..4) == 0 && !matches!(self.topology, Topology::Quorum(..)) {
+            self.mix_kinds(&mut random);
         }
+    }
+
+    /// Callers of all kinds meet at each lock. A quorum, a cohort and a ticket have exclusive locks
+    /// only. It is drawn by itself: all else in the plan stays.
+    fn mix_kinds(&mut self, random: &mut Rng) {
         for Call { process, what, .. } in &mut self.calls {
             let kind = ALLOWED[random.usize(0..ALLOWED.len())];
             if let What::Hold(hold) = what
@@ -486,7 +486,7 @@ impl Plan {
         Some(Self::of_one_matter(seed, &mut Rng::with_seed(seed), *matter))
     }
 
-    /// A long run of a fleet of ten processes.
+    /// A long run of a fleet of ten processes, whose callers are of all kinds.
     #[must_use]
     pub fn fleet(seed: u64, length: u64) -> Self {
         let mut random = Rng::with_seed(seed);
@@ -499,6 +499,7 @@ impl Plan {
             call.runtime = 0;
         }
         plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Kill(_) | Fault::PowerOff(_)));
+        plan.mix_kinds(&mut Rng::with_seed(!seed));
         plan
     }
 
