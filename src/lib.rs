@@ -12,9 +12,9 @@ mod pages;
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, HandOver,
-    Holder, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo, LockManager,
-    LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, ReleaseOutcome, Term, TermEnd,
-    Ticket, Waiter, current,
+    Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
+    LockManager, LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, ReleaseOutcome,
+    Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "fenced-redis")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::acquire;
 use crate::block_on::block_on;
@@ -119,6 +119,43 @@ impl CurrentLock {
     /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.guard.keys()
+    }
+
+    /// As [`LockGuard::tick`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://current-tick-example")?;
+    /// let tick = || redlocked::current().map(|lock| lock.tick());
+    /// assert!(locks.lock("report").tick(Duration::from_secs(3600)).run_blocking(|_| tick())??.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tick(&self) -> Option<SystemTime> {
+        self.guard.tick()
+    }
+
+    /// As [`LockGuard::fail_tick`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # use redlocked::TickMissed;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://current-fail-tick-example")?;
+    /// let report = || locks.lock("report").tick(Duration::from_secs(3600)).tick_missed(TickMissed::Retry);
+    /// report().run_blocking(|_| redlocked::current().map(|lock| lock.fail_tick()))??;
+    /// assert!(report().acquire_blocking().is_ok(), "another replica may run it");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fail_tick(&self) {
+        self.guard.fail_tick();
     }
 
     /// As [`LockGuard::is_held`].

@@ -7,7 +7,7 @@ mod release;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
@@ -20,6 +20,7 @@ use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
+use crate::ground::tick::time_of;
 use crate::reentrancy::{Hold, Scope};
 
 pub use hand_over::HandOver;
@@ -291,6 +292,59 @@ impl LockGuard {
     /// ```
     pub fn fences(&self) -> impl Iterator<Item = Fence> {
         self.leases().map(|lease| Fence::new(lease.key(), self.engine.prefix(), lease.fence()))
+    }
+
+    /// The tick that this guard runs, by its nominal time: that of
+    /// [`tick_at`](crate::LockRequest::tick_at), or the full [`tick`](crate::LockRequest::tick) that
+    /// the server has named. `None` for a lock that is for no tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::{Duration, UNIX_EPOCH};
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://guard-tick-example")?;
+    /// let guard = locks.lock("report").tick(Duration::from_secs(3600)).acquire_blocking()?;
+    /// if let Some(tick) = guard.tick() {
+    ///     assert_eq!(tick.duration_since(UNIX_EPOCH)?.as_secs() % 3600, 0, "a full hour");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tick(&self) -> Option<SystemTime> {
+        self.leases().next()?.tick().map(time_of)
+    }
+
+    /// The tick has failed: with [`TickMissed::Retry`](crate::TickMissed::Retry) its release leaves
+    /// it to the next caller that comes for it. Nothing else changes, and nothing at all with
+    /// [`TickMissed::Skip`](crate::TickMissed::Skip), or for a lock that is for no tick. An annotated
+    /// function that returns an `Err` does this by itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # use redlocked::TickMissed;
+    /// # async fn send() -> Result<(), std::fmt::Error> { Err(std::fmt::Error) }
+    /// # let locks = redlocked::LockManager::connect("memory://fail-tick-example").await?;
+    /// let tick = || locks.lock("report").tick(Duration::from_secs(3600)).tick_missed(TickMissed::Retry);
+    /// let sent = tick().run(async |guard| {
+    ///     let sent = send().await;
+    ///     if sent.is_err() {
+    ///         guard.fail_tick();
+    ///     }
+    ///     sent
+    /// });
+    /// assert!(sent.await?.is_err());
+    /// assert!(tick().acquire().await.is_ok(), "another replica may run it");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fail_tick(&self) {
+        self.leases().for_each(|lease| lease.fails_tick());
     }
 
     /// True while the lease lasts on this process's own monotonic clock. The lease ends before the

@@ -13,6 +13,7 @@ use crate::ground::error::{Holder, LockError};
 use crate::ground::key;
 use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
+use crate::ground::tick::time_of;
 use crate::ground::token::Token;
 use crate::manager::LockManager;
 
@@ -240,6 +241,42 @@ impl Waiter {
     }
 }
 
+/// A tick that is over, as the server reports it: from [`LockManager::last_tick`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// use std::time::SystemTime;
+/// use redlocked::{LastTick, LockManager};
+///
+/// let locks = LockManager::connect_blocking("memory://last-tick-type-example")?;
+/// locks.lock("report").tick_at(SystemTime::UNIX_EPOCH).run_blocking(|_| ()).unwrap_err();
+/// let last: Option<LastTick> = locks.last_tick_blocking("report")?;
+/// assert_eq!(last, None, "a time so long ago is refused");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LastTick {
+    time: SystemTime,
+    by: Holder,
+}
+
+impl LastTick {
+    /// Its nominal time.
+    #[must_use]
+    pub fn time(&self) -> SystemTime {
+        self.time
+    }
+
+    /// Who has run it: its name, its function, and when it asked. It may hold the lock still.
+    #[must_use]
+    pub fn by(&self) -> &Holder {
+        &self.by
+    }
+}
+
 impl LockManager {
     /// The holder and the waiters of the lock on `key`; `None` when it is free.
     ///
@@ -291,6 +328,68 @@ impl LockManager {
     /// ```
     pub fn inspect_blocking(&self, key: &str) -> Result<Option<LockInfo>, LockError> {
         block_on(self.engine(), self.inspect(key))
+    }
+
+    /// The last [tick](crate::LockRequest::tick) of the lock on `key` that is over, and who has run it;
+    /// `None` before the first one, and when its record is gone: two ticks after it, but a day at
+    /// least, and seven days after a [`tick_at`](crate::LockRequest::tick_at).
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect), and [`LockError::InvalidRequest`] over a quorum of independent
+    /// servers, which knows no ticks.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let locks = redlocked::LockManager::connect("memory://last-tick-example").await?;
+    /// let hourly = locks.lock("report").tick(Duration::from_secs(3600)).label("reports");
+    /// hourly.run(async |_| ()).await?;
+    /// let last = locks.last_tick("report").await?;
+    /// assert!(last.is_some_and(|last| last.by().function() == Some("reports")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn last_tick(&self, key: &str) -> Result<Option<LastTick>, LockError> {
+        key::validate(self.prefix(), key)?;
+        if self.engine().multi_key().is_by_votes() {
+            let reason = self.engine().no_ticks().unwrap_or_default();
+            return Err(LockError::invalid(&key.into(), reason));
+        }
+        let (caller, outcome) = oneshot::channel();
+        let name = self.name(key);
+        let found = self.send_admin(Some(key), AdminOp::LastTick { name, caller }, outcome).await?;
+        Ok(found.map(|last| LastTick {
+            time: time_of(last.at_ms),
+            by: Holder { owner: last.by, ..Holder::default() },
+        }))
+    }
+
+    /// [`last_tick`](Self::last_tick) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`last_tick`](Self::last_tick).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://last-tick-blocking-example")?;
+    /// assert_eq!(locks.last_tick_blocking("report")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn last_tick_blocking(&self, key: &str) -> Result<Option<LastTick>, LockError> {
+        block_on(self.engine(), self.last_tick(key))
     }
 
     /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns

@@ -24,6 +24,7 @@ mod ground;
 mod guard;
 mod inspect;
 mod manager;
+mod noted;
 mod options;
 mod redeem;
 mod reentrancy;
@@ -50,8 +51,9 @@ pub use ground::fence::{Fence, FenceError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};
+pub use ground::tick::TickMissed;
 pub use guard::{HandOver, LockGuard};
-pub use inspect::{LockInfo, Waiter};
+pub use inspect::{LastTick, LockInfo, Waiter};
 pub use manager::LockManager;
 pub use options::OnLost;
 pub use request::LockRequest;
@@ -79,6 +81,7 @@ pub mod __private {
 
     pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::ground::owner::{Given, Site};
+    pub use crate::noted::*;
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
         NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,

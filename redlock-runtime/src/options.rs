@@ -10,6 +10,7 @@ use crate::ground::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
 use crate::ground::limit::Limit;
 use crate::ground::owner::Origin;
 use crate::ground::telemetry;
+use crate::ground::tick::{Tick, Ticks};
 use crate::manager::LockManager;
 use crate::reentrancy::{self, BE_REENTRANT, Hold};
 use crate::ticket::Ticket;
@@ -37,13 +38,21 @@ pub(crate) struct Options {
     pub(crate) reentrant: bool,
     /// How many may be inside at once.
     pub(crate) sharing: Sharing,
-    /// Redeemed in place of a try. In a box, because each future under a lock has room for it.
-    pub(crate) ticket: Option<Box<Ticket>>,
+    pub(crate) rare: Option<Box<Rare>>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,
     /// Set by the first poll.
     pub(crate) call: telemetry::Call,
+}
+
+/// What few requests have: in a box, because each future under a lock has room for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rare {
+    /// Redeemed in place of a try.
+    pub(crate) ticket: Option<Ticket>,
+    /// One body runs for each.
+    pub(crate) ticks: Option<Ticks>,
 }
 
 impl Default for Options {
@@ -57,7 +66,7 @@ impl Default for Options {
             on_lost: OnLost::default(),
             reentrant: false,
             sharing: Sharing::Exclusive,
-            ticket: None,
+            rare: None,
             fenced: true,
             origin: Origin::default(),
             call: telemetry::Call::default(),
@@ -132,7 +141,8 @@ impl Options {
         check_ttl(&key, self.ttl(manager))?;
         self.check_hold(manager, &key)?;
         self.check_sharing(manager, &key)?;
-        self.ticket.iter().try_for_each(|ticket| ticket.check(manager.prefix()))?;
+        self.check_ticks(manager, &key)?;
+        self.ticket().iter().try_for_each(|ticket| ticket.check(manager.prefix()))?;
         Ok(key)
     }
 
@@ -175,7 +185,7 @@ impl Options {
     fn check_sharing(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
         let refused = if !self.sharing.checked(key)?.is_counted() {
             None
-        } else if self.ticket.is_some() {
+        } else if self.ticket().is_some() {
             Some(NO_TICKET)
         } else {
             manager.engine().only_exclusive()
@@ -183,8 +193,46 @@ impl Options {
         refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
     }
 
+    /// One body runs for a tick, so nobody is inside beside it, and no lock comes from elsewhere.
+    fn check_ticks(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
+        let Some(ticks) = self.ticks() else { return Ok(()) };
+        ticks.checked(key)?;
+        let refused = if self.sharing.limit().is_counted() {
+            Some(TICK_ALONE)
+        } else if self.min_hold.is_some_and(|min_hold| !min_hold.is_zero()) {
+            Some(TICK_IS_NO_MIN_HOLD)
+        } else if self.reentrant {
+            Some(TICK_IS_NOT_JOINED)
+        } else if self.ticket().is_some() {
+            Some(TICK_WITHOUT_TICKET)
+        } else {
+            manager.engine().no_ticks()
+        };
+        refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
+    }
+
+    /// The tick, of a request that was checked.
+    pub(crate) fn tick(&self, key: &Arc<str>) -> Result<Option<Box<Tick>>, LockError> {
+        self.ticks().map(|ticks| ticks.checked(key).map(Box::new)).transpose()
+    }
+
+    fn ticks(&self) -> Option<&Ticks> {
+        self.rare.as_ref()?.ticks.as_ref()
+    }
+
+    pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        self.rare.as_ref()?.ticket.as_ref()
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
     /// For a request for several keys: each caller has all of them alone.
     pub(crate) fn check_of_several(&self) -> Result<(), LockError> {
+        if self.ticks().is_some() {
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason: TICK_OF_SEVERAL.into() });
+        }
         if self.sharing.limit().is_counted() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
         }
@@ -193,7 +241,7 @@ impl Options {
 
     /// The lock that the caller already holds, for a `reentrant` request to join.
     pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
-        if self.ticket.is_some() {
+        if self.ticket().is_some() {
             return Ok(None);
         }
         let outer = reentrancy::held_here(manager.engine(), key);
@@ -216,13 +264,25 @@ impl Options {
         };
         let (one_try, wait) = match wait {
             // A ticket is good once: a redemption whose reply was lost is asked again.
-            wait if self.ticket.is_some() => (false, wait.map(|wait| wait.max(manager.io_timeout()))),
+            wait if self.ticket().is_some() => (false, wait.map(|wait| wait.max(manager.io_timeout()))),
             wait => (wait == Some(Duration::ZERO), wait),
         };
         let limit = if one_try { Some(manager.io_timeout()) } else { wait };
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }
 }
+
+const TICK_ALONE: &str = "one body runs for a tick: leave out `shared` or `permits`, or the tick";
+
+const TICK_IS_NO_MIN_HOLD: &str = "a tick is taken until the next one, without a `min_hold`: leave that out";
+
+const TICK_IS_NOT_JOINED: &str = "a `reentrant` call may join its caller's lock, which is for no tick, or for another one: leave out \
+                                  `reentrant`";
+
+const TICK_WITHOUT_TICKET: &str =
+    "a ticket gives a lock away, and not the tick that its holder has taken: redeem it without a tick";
+
+const TICK_OF_SEVERAL: &str = "a tick is that of one key: leave out the tick, or give the job one `key`";
 
 /// A ticket stands for the whole lock.
 const NO_TICKET: &str =

@@ -54,7 +54,7 @@ impl LockManager {
     /// ```
     pub fn redeem(&self, ticket: Ticket) -> LockRequest {
         let mut request = LockRequest::new(Some(self.clone()), OneOrMany::One(ticket.key().to_owned()));
-        request.options.ticket = Some(Box::new(ticket));
+        request.options.rare().ticket = Some(ticket);
         request
     }
 }

@@ -1,10 +1,11 @@
 //! [`LockRequest`]: keys and options, from the caller.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::owner::{Given, Origin, Site};
+use crate::ground::tick::TickMissed;
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Sharing, Wait};
 
@@ -108,6 +109,9 @@ impl SiteRequest {
             Given::Reentrant(reentrant) => request.reentrant(reentrant),
             Given::Shared => request.shared(),
             Given::Permits(permits) => request.permits(permits),
+            Given::Tick(millis) => request.tick(Duration::from_millis(millis)),
+            Given::TickSkip => request.tick_missed(TickMissed::Skip),
+            Given::TickRetry => request.tick_missed(TickMissed::Retry),
         })
     }
 }
@@ -376,6 +380,102 @@ impl LockRequest {
             Sharing::Exclusive | Sharing::Permits(_) => Sharing::permits(permits),
             Sharing::Shared | Sharing::SharedWithPermits => Sharing::SharedWithPermits,
         };
+        self
+    }
+
+    /// Runs once per tick, not once at a time: of all callers of this key in all processes, one gets
+    /// the lock for each tick of this length, and the others get
+    /// [`LockError::TickTaken`](crate::LockError::TickTaken). For a timer in each replica. At least
+    /// 1 s, at most 366 days.
+    ///
+    /// The server names the tick, by its own clock: the full multiple of the length since 1970 (UTC)
+    /// that is nearest to the time of the call. So timers should fire at full ticks, and how far the
+    /// clocks of the callers are off, and their timers late, may be up to half a tick together. A
+    /// caller that waits keeps the tick for which it has come.
+    ///
+    /// What a runner that is killed leaves is [`tick_missed`](Self::tick_missed).
+    /// [Once per tick](../redlocked/docs/ticks/index.html) has recipes and limits.
+    ///
+    /// It is refused together with [`tick_at`](Self::tick_at), [`shared`](Self::shared),
+    /// [`permits`](Self::permits), [`min_hold`](Self::min_hold), [`reentrant`](Self::reentrant),
+    /// several keys and a ticket, by a manager with a
+    /// [`cohort`](crate::LockManagerBuilder::cohort), and over a quorum.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-request-example")?;
+    /// let report = || locks.lock("report").tick(Duration::from_secs(366 * 86_400)).run_blocking(|_guard| "sent");
+    /// assert_eq!(report()?, "sent");
+    /// assert!(matches!(report(), Err(LockError::TickTaken { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.options.rare().ticks.get_or_insert_default().every = Some(tick);
+        self
+    }
+
+    /// As [`tick`](Self::tick), for the tick with this nominal time: the one for which a scheduler
+    /// has started the call, the same in all replicas. For cron expressions, whose ticks are of
+    /// uneven length, and for jobs that come from a queue. To the millisecond; `SystemTime`, and what
+    /// converts to it, as the times of chrono, time and jiff do.
+    ///
+    /// A tick is taken when it was run, or a later one was. A nominal time more than seven days
+    /// before the server's time, or more than a day ahead of it, is refused with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest): no record is kept for longer,
+    /// and one of a time far ahead would keep all earlier ticks out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-at-example")?;
+    /// let fire_time = SystemTime::now();
+    /// let report = |fire_time| locks.lock("report").tick_at(fire_time).acquire_blocking().map(|guard| guard.tick());
+    /// assert!(report(fire_time)?.is_some());
+    /// assert!(report(fire_time).is_err_and(|error| error.is_busy()), "another replica was first");
+    /// assert!(report(fire_time + Duration::from_secs(60)).is_ok(), "the next tick");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tick_at(mut self, nominal: impl Into<SystemTime>) -> Self {
+        self.options.rare().ticks.get_or_insert_default().at = Some(nominal.into());
+        self
+    }
+
+    /// What becomes of a tick whose run has not ended well, because its runner was killed, or has lost
+    /// its lock, or has failed; [`TickMissed::Skip`] by default. Only together with
+    /// [`tick`](Self::tick) or [`tick_at`](Self::tick_at).
+    ///
+    /// With [`TickMissed::Retry`] a run has ended well when its guard was
+    /// [released](crate::LockGuard::release) and the lock was still held, also by
+    /// [`run`](Self::run), whatever its body returns, unless the body has called
+    /// [`fail_tick`](crate::LockGuard::fail_tick). A guard that is dropped has not ended well. An
+    /// annotated function that returns an `Err` has not, either.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # use redlocked::TickMissed;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-missed-request-example")?;
+    /// let day = Duration::from_secs(366 * 86_400);
+    /// let report = || locks.lock("report").tick(day).tick_missed(TickMissed::Retry);
+    /// report().run_blocking(|guard| guard.fail_tick())?;
+    /// report().run_blocking(|_guard| "sent")?;
+    /// assert!(report().acquire_blocking().is_err(), "it has ended well");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tick_missed(mut self, missed: TickMissed) -> Self {
+        self.options.rare().ticks.get_or_insert_default().missed = Some(missed);
         self
     }
 

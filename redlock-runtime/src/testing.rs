@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use crate::engine::tested::Calls;
 use crate::engine::tested::Tested;
@@ -247,6 +247,36 @@ impl Testing {
     pub fn holders(&self, key: &str) -> Vec<Holder> {
         let found = self.tested().and_then(|tested| tested.node().inspect(&self.locks.name(key)));
         found.map(|found| LockInfo::new(key, found).holders().to_vec()).unwrap_or_default()
+    }
+
+    /// Sets the time of the node, from which it goes on: the one that names the
+    /// [tick](crate::LockRequest::tick) of a call. Without this, it begins as that of the machine, and
+    /// goes on with the clock of the manager, also where a test has paused that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://set-time-example")?;
+    /// let node = locks.testing()?;
+    /// let hourly = || locks.lock("report").tick(Duration::from_secs(3600)).run_blocking(|guard| guard.tick());
+    /// let ten = UNIX_EPOCH + Duration::from_secs(1_795_687_200);
+    ///
+    /// node.set_time(ten - Duration::from_secs(2)); // a timer that fires a little early
+    /// assert_eq!(hourly()?, Some(ten));
+    /// node.set_time(ten + Duration::from_secs(2)); // and that of another replica, a little late
+    /// assert!(hourly().is_err_and(|error| error.is_busy()));
+    /// node.set_time(ten + Duration::from_secs(3600));
+    /// assert_eq!(hourly()?, Some(ten + Duration::from_secs(3600)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_time(&self, time: SystemTime) {
+        if let Some(tested) = self.tested() {
+            tested.node().set_time(time.duration_since(UNIX_EPOCH).unwrap_or_default());
+        }
     }
 
     /// The calls for this key so far, of this manager and its clones.

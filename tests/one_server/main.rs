@@ -21,6 +21,7 @@
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `stuck` | what a stopped process costs the others, and its waiters |
 //! | `tickets` | does a lock travel to another process once, whoever is killed, stopped or cut off on the way |
+//! | `ticks` | does one caller run each tick, and what is left of one whose runner was killed |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
@@ -79,4 +80,6 @@ mod strangers;
 mod stuck;
 #[cfg(unix)]
 mod tickets;
+#[cfg(unix)]
+mod ticks;
 mod waiters;

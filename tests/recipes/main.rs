@@ -5,19 +5,27 @@
 
 use std::process::exit;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{Job, LIMIT, RedisServer, SECOND, Worker, eventually, listen, runtime, say};
 use redlocked::{LockError, LockManager, distributed_lock};
 
 /// As on the page: the runner's lock ends this long after its death,
 const TTL: Duration = SECOND;
-/// the others wait for longer than that and the job,
-const WAIT: Duration = Duration::from_secs(3);
-/// and a tick that is done stays locked for longer than they wait.
-const MIN_HOLD: Duration = Duration::from_secs(20);
+/// and the others wait for longer than that and the job.
+const WAIT: Duration = Duration::from_secs(30);
 
-#[distributed_lock(key = "cron:invoices:{tick}", ttl = TTL, wait = WAIT, min_hold = MIN_HOLD, manager = locks, on_busy = Ok(false))]
+/// The test names the ticks, so that they are no hours.
+#[distributed_lock(
+    key = "cron:invoices",
+    global,
+    tick_at = UNIX_EPOCH + Duration::from_secs(tick),
+    tick_missed = "retry",
+    ttl = TTL,
+    wait = WAIT,
+    manager = locks,
+    on_busy = Ok(false)
+)]
 async fn send_invoices(locks: &LockManager, tick: u64, job: Duration) -> Result<bool, LockError> {
     if !job.is_zero() {
         say("runs", &[tick]);
@@ -58,25 +66,27 @@ fn a_tick_is_run_once_also_if_its_runner_is_killed() {
     let locks = kit::connect(&server);
     let start = |task| Worker::start("replica", task, &server.url(), &[]);
     let mut runner = start("hangs");
-    runner.tell("7");
-    assert_eq!(runner.says("runs"), [7]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let (tick, next) = (now, now + 3600);
+    runner.tell(&tick.to_string());
+    assert_eq!(runner.says("runs"), [tick]);
 
     let mut others = [start("works"), start("works")];
     for other in &mut others {
-        other.tell("7");
+        other.tell(&tick.to_string());
     }
     eventually("both wait", || {
-        locks.inspect_blocking("cron:invoices:7").unwrap().is_some_and(|lock| lock.waiters() == 2)
+        locks.inspect_blocking("cron:invoices").unwrap().is_some_and(|lock| lock.waiters() == 2)
     });
     runner.kill();
-    assert_eq!(runs(&others, 7), 1, "one of the others runs it");
+    assert_eq!(runs(&others, tick), 1, "one of the others runs it");
 
     let mut late = [start("works")];
-    late[0].tell("7");
-    assert_eq!(runs(&late, 7), 0, "a late replica finds it done");
+    late[0].tell(&tick.to_string());
+    assert_eq!(runs(&late, tick), 0, "a late replica finds it done");
 
     for other in &mut others {
-        other.tell("8");
+        other.tell(&next.to_string());
     }
-    assert_eq!(runs(&others, 8), 1, "where nobody dies, one runs it");
+    assert_eq!(runs(&others, next), 1, "where nobody dies, one runs it");
 }

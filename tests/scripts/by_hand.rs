@@ -327,18 +327,20 @@ impl Scripts {
 }
 
 /// The source of a script: its parts, in the order in which the engine joins them.
-fn source(name: &str) -> String {
+pub(crate) fn source(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis");
     let list = std::fs::read_to_string(folder.join("scripts.rs")).unwrap();
     let list = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
     let list = list.split("parts!(").nth(1).unwrap().split(')').next().unwrap();
-    let parts = list.split('"').skip(1).step_by(2);
-    let edit = EDIT.with_borrow(Clone::clone);
-    let edited = |name: &str| match &edit {
-        Some((which, from, to)) if *which == name => part(name).replacen(from, to, 1),
+    list.split('"').skip(1).step_by(2).map(edited).collect()
+}
+
+/// The text of a part, with the mistake that is tested.
+pub(crate) fn edited(name: &str) -> String {
+    match EDIT.with_borrow(Clone::clone) {
+        Some((which, from, to)) if which == name => part(name).replacen(from, to, 1),
         _ => part(name),
-    };
-    parts.map(edited).collect()
+    }
 }
 
 /// A part of the scripts, a text in it, and what stands there instead.

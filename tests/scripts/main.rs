@@ -1,5 +1,5 @@
-//! The scripts of locks that several may have at a time, called by hand on a real server: what they
-//! do to the keys, whom they tell, and that a random mix of all kinds of callers keeps the rule.
+//! The scripts of locks that several may have at a time, and of ticks, called by hand on a real server:
+//! what they do to the keys, whom they tell, and that a random mix of all kinds of callers keeps the rule.
 //!
 //! `one_server` shows the same locks as callers see them.
 #![allow(
@@ -15,3 +15,4 @@ mod by_hand;
 mod counted;
 mod mistakes;
 mod random_kinds;
+mod ticks;

@@ -3,6 +3,7 @@
 use crate::by_hand::{Edit, fails_with, part};
 use crate::counted;
 use crate::random_kinds;
+use crate::ticks;
 
 struct Mistake {
     edit: Edit,
@@ -167,6 +168,67 @@ const MISTAKES: &[Mistake] = &[
         "",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
+    // Ticks.
+    mistake("tick", "+ length / 2)", ")", ticks::a_random_fleet_runs_each_tick_once),
+    mistake(
+        "tick",
+        "now - ARGV[10] ",
+        "now ",
+        ticks::a_call_that_comes_late_is_for_the_tick_of_its_call_and_a_waiter_for_the_one_it_was_told,
+    ),
+    mistake(
+        "tick",
+        "if not tick then",
+        "if length > 0 then",
+        ticks::a_call_that_comes_late_is_for_the_tick_of_its_call_and_a_waiter_for_the_one_it_was_told,
+    ),
+    mistake(
+        "tick",
+        "last > tick or ",
+        "",
+        ticks::a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_more_the_ticks_in_between,
+    ),
+    mistake(
+        "tick",
+        " or its_token == ARGV[1]",
+        "",
+        ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has,
+    ),
+    mistake("tick", "and not is_open", "", ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has),
+    mistake("tick", " and type(answer) == 'number'", "", ticks::a_busy_lock_takes_no_tick),
+    mistake(
+        "tick",
+        "if ARGV[13] == 'record' and",
+        "if",
+        ticks::a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_still_held,
+    ),
+    mistake("tick", "tick + keeps - now))", "keeps))", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake("tick", "tick + keeps <= now", "tick + keeps < now", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake("tick", "length == 0 and ", "", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake(
+        "end_tick",
+        "if value == ARGV[1] or value == ARGV[1] .. '!' then",
+        "do",
+        ticks::a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_still_held,
+    ),
+    mistake(
+        "end_tick",
+        " or value == ARGV[1] .. '!'",
+        "",
+        ticks::a_marked_lock_that_was_waited_for_ends_its_tick_as_well,
+    ),
+    mistake(
+        "end_tick",
+        "if its_token == ARGV[1] then",
+        "do",
+        ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
+    ),
+    mistake(
+        "end_tick",
+        "redis.call('SET', KEYS[6], last .. '|',",
+        "redis.call('SET', KEYS[6], '0|',",
+        ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
+    ),
 ];
 
 #[test]
@@ -182,5 +244,14 @@ fn each_mistake_is_one_of_the_scripts_as_they_are() {
 fn each_mistake_in_the_scripts_is_found() {
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = MISTAKES.iter().filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
+/// As `each_mistake_in_the_scripts_is_found`, for those of ticks, which are found in a moment.
+#[test]
+fn each_mistake_in_the_record_of_ticks_is_found() {
+    let of_ticks = MISTAKES.iter().filter(|mistake| ["tick", "end_tick"].contains(&mistake.edit.0));
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = of_ticks.filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
 }

@@ -6,6 +6,7 @@
 //! | `global` | which manager does a function without `manager` use in a test
 //! | `leader` | is a leader taken away, does it come back, and stand by for one elsewhere
 //! | `paused` | do leases, waits, renewals and ttls of `memory://` follow a paused clock |
+//! | `ticks` | does a fleet run each tick once, on a clock that the test moves |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod controls;
@@ -14,6 +15,7 @@ mod leader;
 mod paused;
 mod same_as_redis;
 mod shop;
+mod ticks;
 
 #[test]
 fn the_page_has_the_lines_of_the_example() {

@@ -18,6 +18,9 @@ pub(crate) enum Length {
 /// The shortest lease that the runtime takes.
 const MIN_MILLIS: u64 = 10;
 
+/// The lengths of a tick that the runtime takes.
+const TICK_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=366 * 86_400_000;
+
 pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
     let Some(lit) = literal(&value)? else {
         if option == "wait" && matches!(&value, Expr::Path(path) if path.path.is_ident("forever")) {
@@ -55,6 +58,14 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
             let no_limit =
                 if option == "max_hold" && millis == 0 { "; leave it out for no limit" } else { "" };
             format!("`{option} = \"{text}\"` is too short: the minimum is `{MIN_MILLIS}ms`{no_limit}")
+        }
+        Ok(millis) if option == "tick" && !TICK_MILLIS.contains(&millis) => {
+            let (limit, what) = if millis < *TICK_MILLIS.start() {
+                ("too short: the minimum is `1s`", "shorter than the clocks of a fleet are apart")
+            } else {
+                ("too long: the maximum is `366d`", "better named by `tick_at`")
+            };
+            format!("`tick = \"{text}\"` is {limit}, because such a tick is {what}")
         }
         Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
     };
@@ -104,6 +115,7 @@ fn why_not_forever(option: &str) -> &'static str {
     match option {
         "max_hold" => "leave it out, and nothing limits how long the lock is held",
         "min_hold" => "the lock would never be free again",
+        "tick" => "the function would run once and never again",
         _ => "it frees the lock of a process that has crashed; a living one renews it",
     }
 }

@@ -19,7 +19,7 @@ use self::length::Length;
 use self::options::{FLAGS, OPTIONS, hint, is_prefix, meant};
 use self::permits::Permits;
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
-use self::value::OnLost;
+use self::value::{OnLost, TickMissed};
 use crate::errors::{Errors, list};
 use crate::variables::find;
 
@@ -39,6 +39,9 @@ pub(crate) struct LockArgs {
     pub(crate) renew: Option<bool>,
     pub(crate) max_hold: Option<Length>,
     pub(crate) min_hold: Option<Length>,
+    pub(crate) tick: Option<Length>,
+    pub(crate) tick_at: Option<Expr>,
+    pub(crate) tick_missed: Option<TickMissed>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrant: Option<bool>,
     pub(crate) guard: Option<Ident>,
@@ -77,14 +80,14 @@ impl LockArgs {
         self.ticket.as_ref().or(self.guard.as_ref())
     }
 
-    /// The durations, and the number of permits, that are expressions.
+    /// The durations, the number of permits, and the time of a tick, that are expressions.
     pub(crate) fn amounts(&self) -> impl Iterator<Item = &Expr> {
-        let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold];
+        let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold, &self.tick];
         let lengths = lengths.into_iter().filter_map(|length| match length {
             Some(Length::Expr(expr)) => Some(&**expr),
             _ => None,
         });
-        lengths.chain(self.permits.as_ref().and_then(Permits::expression))
+        lengths.chain(self.permits.as_ref().and_then(Permits::expression)).chain(&self.tick_at)
     }
 
     /// The expressions that are evaluated before the lock is taken.
@@ -213,6 +216,11 @@ impl Draft {
             "renew" => args.renew = errors.keep(value::boolean(&value, "renew")),
             "max_hold" => args.max_hold = errors.keep(length::length(value, "max_hold")),
             "min_hold" => args.min_hold = errors.keep(length::length(value, "min_hold")),
+            "tick" => args.tick = errors.keep(length::length(value, "tick")),
+            "tick_at" => args.tick_at = errors.keep(value::time(value, hint)),
+            "tick_missed" => {
+                args.tick_missed = Some(TickMissed { name, value: errors.keep(value::when_missed(&value)) });
+            }
             "on_lost" => {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
@@ -323,7 +331,7 @@ mod tests {
     fn every_option() {
         let (args, errors) = parse(
             "key = \"a:{b}\", global, shared, permits = a.limit, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
-             min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, ticket = held, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
+             min_hold = a.b, tick = \"1h\", tick_at = at, tick_missed = \"retry\", on_lost = \"finish\", reentrant, guard = lock, ticket = held, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
@@ -335,6 +343,9 @@ mod tests {
         assert_eq!(args.renew, Some(true));
         assert!(matches!(args.max_hold, Some(Length::Millis(50_000, _))));
         assert!(matches!(args.min_hold, Some(Length::Expr(_))));
+        assert!(matches!(args.tick, Some(Length::Millis(3_600_000, _))) && args.tick_at.is_some());
+        let missed = args.tick_missed.and_then(|missed| missed.value);
+        assert_eq!(missed, Some(super::value::WhenMissed::Retry));
         assert_eq!(args.on_lost.and_then(|on_lost| on_lost.value), Some(super::value::WhenLost::Finish));
         assert_eq!(args.reentrant, Some(true));
         assert_eq!(args.guard.map(|guard| guard.to_string()).as_deref(), Some("lock"));

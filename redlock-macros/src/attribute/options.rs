@@ -3,7 +3,7 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 18] = [
+pub(crate) const OPTIONS: [&str; 21] = [
     "key",
     "keys",
     "global",
@@ -14,6 +14,9 @@ pub(crate) const OPTIONS: [&str; 18] = [
     "renew",
     "max_hold",
     "min_hold",
+    "tick",
+    "tick_at",
+    "tick_missed",
     "on_lost",
     "reentrant",
     "guard",
@@ -28,10 +31,10 @@ pub(crate) const OPTIONS: [&str; 18] = [
 pub(crate) const FLAGS: [&str; 3] = ["global", "shared", "reentrant"];
 
 /// The options that take a duration.
-pub(super) const DURATIONS: [&str; 4] = ["ttl", "wait", "max_hold", "min_hold"];
+pub(super) const DURATIONS: [&str; 5] = ["ttl", "wait", "max_hold", "min_hold", "tick"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 16] = [
+const SYNONYMS: [(&str, &[&str]); 19] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("global", &["singleton", "oneforall"]),
@@ -106,6 +109,24 @@ const SYNONYMS: [(&str, &[&str]); 16] = [
     ),
     ("max_hold", &["atmost", "maxtime", "maxduration", "maxlease", "holdatmost"]),
     ("min_hold", &["lockatleastfor", "atleast", "mintime", "holdatleast", "cooldown"]),
+    ("tick", &["every", "period", "interval", "schedule", "cron", "onceper", "oncepertick"]),
+    (
+        "tick_at",
+        &[
+            "firetime",
+            "fireat",
+            "scheduledat",
+            "scheduledtime",
+            "scheduledfor",
+            "duetime",
+            "dueat",
+            "nominaltime",
+        ],
+    ),
+    (
+        "tick_missed",
+        &["missed", "onmissed", "missedtick", "misfire", "misfirepolicy", "onmisfire", "catchup"],
+    ),
     ("on_lost", &["onloss", "iflost", "lost"]),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
@@ -192,6 +213,9 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "renew" => "renew = false",
         "max_hold" => "max_hold = \"1m\"",
         "min_hold" => "min_hold = \"5m\"",
+        "tick" => "tick = \"1h\"",
+        "tick_at" => "tick_at = fire_time",
+        "tick_missed" => "tick_missed = \"retry\"",
         "on_lost" => "on_lost = \"finish\"",
         "reentrant" => "reentrant = true",
         "guard" => "guard = lock",

@@ -93,6 +93,47 @@ fn meant(text: &str) -> Option<&'static str> {
         .or_else(|| nearest(&text, ON_LOST.map(|(ours, ..)| ours)))
 }
 
+/// `tick_missed` and its value.
+pub(crate) struct TickMissed {
+    pub(crate) name: Ident,
+    /// `None` after an error.
+    pub(crate) value: Option<WhenMissed>,
+}
+
+/// What becomes of a tick whose run has not ended well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhenMissed {
+    Skip,
+    Retry,
+}
+
+pub(crate) fn when_missed(value: &Expr) -> Result<WhenMissed> {
+    const EXPECTED: &str = "`\"skip\"` or `\"retry\"`";
+    let message = match literal(value)? {
+        Some(Lit::Str(lit)) => match lit.value().as_str() {
+            "skip" => return Ok(WhenMissed::Skip),
+            "retry" => return Ok(WhenMissed::Retry),
+            text => format!("unknown `tick_missed = \"{text}\"`, expected {EXPECTED}"),
+        },
+        Some(lit) => format!("expected `tick_missed` to be {EXPECTED}, found {}", describe(lit)),
+        None => format!("expected `tick_missed` to be {EXPECTED}"),
+    };
+    Err(Error::new_spanned(value, message))
+}
+
+/// The nominal time of a tick: any expression but a literal.
+pub(crate) fn time(value: Expr, hint: &str) -> Result<Expr> {
+    match literal(&value)? {
+        Some(lit @ Lit::Str(_)) => Err(Error::new_spanned(
+            lit,
+            format!(
+                "expected a time, as in `{hint}`, found a string: the length of a tick is `tick = \"1h\"`"
+            ),
+        )),
+        _ => expression(value, hint),
+    }
+}
+
 /// The name that `option` binds.
 pub(crate) fn binding(value: &Expr, option: &str) -> Result<Ident> {
     let ident = match value {

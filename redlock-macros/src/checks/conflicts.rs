@@ -1,6 +1,7 @@
 //! Options that contradict one another or the function, as far as literals prove it.
 
-use quote::ToTokens as _;
+use proc_macro2::TokenStream;
+use quote::ToTokens;
 use syn::{Expr, Ident, ReturnType, Signature, Type};
 
 use crate::attribute::LockArgs;
@@ -24,6 +25,7 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     if let Some(ticket) = &args.ticket {
         with_a_ticket(args, ticket, errors);
     }
+    with_a_tick(args, errors);
     if let (Some(_), Some(permits)) = (&args.shared, &args.permits) {
         errors.at(
             permits.value(),
@@ -39,7 +41,9 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             errors.at(permits.value(), format!("{subject}: remove `permits`, or lock one `key`"));
         }
     }
-    if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
+    // A tick may be taken, however long its caller waits.
+    if let (Some(Length::Forever), Some(on_busy), None) = (&args.wait, &args.on_busy, subject_of_a_tick(args))
+    {
         errors.at(
             on_busy,
             "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
@@ -72,6 +76,52 @@ fn with_a_ticket(args: &LockArgs, ticket: &Ident, errors: &mut Errors) {
             "a `reentrant` call may have joined the lock of its caller, which alone can give it away: remove `ticket`, or \
              `reentrant`",
         );
+    }
+}
+
+/// What says which tick it is.
+fn subject_of_a_tick(args: &LockArgs) -> Option<TokenStream> {
+    let length = args.tick.as_ref().map(|tick| match tick {
+        Length::Millis(_, lit) => lit.to_token_stream(),
+        Length::Expr(expr) => expr.to_token_stream(),
+        Length::Forever => TokenStream::new(),
+    });
+    length.or_else(|| args.tick_at.as_ref().map(ToTokens::to_token_stream))
+}
+
+/// One body runs for a tick, for one key, and under a lock of its own.
+fn with_a_tick(args: &LockArgs, errors: &mut Errors) {
+    let Some(tick) = subject_of_a_tick(args) else {
+        if let Some(missed) = &args.tick_missed {
+            errors.at(
+                &missed.name,
+                "`tick_missed` says what becomes of a tick, and there is none: give `tick = \"1h\"` or `tick_at = fire_time`, too",
+            );
+        }
+        return;
+    };
+    if let (Some(_), Some(at)) = (&args.tick, &args.tick_at) {
+        errors.at(at, "`tick` has the server name the tick, and `tick_at` names it: remove one of them");
+    }
+    let option = if args.tick.is_some() { "tick" } else { "tick_at" };
+    let refused = [
+        (args.keys.is_some(), "keys", "a tick is that of one key"),
+        (args.shared.is_some(), "shared", "one body runs for a tick"),
+        (args.permits.is_some(), "permits", "one body runs for a tick"),
+        (
+            args.min_hold.is_some(),
+            "min_hold",
+            "a tick is taken until the next one, however short its body is",
+        ),
+        (
+            args.reentrant == Some(true),
+            "reentrant",
+            "a call that joins the lock of its caller has no tick of its own",
+        ),
+        (args.ticket.is_some(), "ticket", "a ticket gives a lock away, and not the tick that it is for"),
+    ];
+    for (_, other, why) in refused.into_iter().filter(|(is_given, ..)| *is_given) {
+        errors.at(&tick, format!("{why}: remove `{other}`, or `{option}`"));
     }
 }
 
@@ -198,6 +248,8 @@ mod tests {
             "shared, reentrant, wait = \"1s\"",
             "shared = false, permits = 5, min_hold = \"1m\"",
             "permits = { limit }, on_busy = None",
+            "tick = \"1h\", on_busy = Ok(()), wait = \"forever\"",
+            "tick_at = at, tick_missed = \"skip\", guard = lock, reentrant = false",
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), false);
             assert!(errors.is_empty(), "{text}: {errors:?}");
@@ -220,6 +272,13 @@ mod tests {
             ("ticket = lock, shared", vec!["remove `ticket`, or `shared`"]),
             ("ticket = lock, permits = n", vec!["remove `ticket`, or `permits`"]),
             ("shared, permits = 5", vec!["remove one of them"]),
+            ("tick_missed = \"retry\"", vec!["there is none"]),
+            ("tick = \"1h\", tick_at = at", vec!["remove one of them"]),
+            ("tick = \"1h\", shared", vec!["remove `shared`, or `tick`"]),
+            ("tick_at = at, permits = 5", vec!["remove `permits`, or `tick_at`"]),
+            ("tick = hour, min_hold = \"1m\"", vec!["remove `min_hold`, or `tick`"]),
+            ("tick = \"1h\", reentrant", vec!["remove `reentrant`, or `tick`"]),
+            ("tick = \"1h\", ticket = lock", vec!["remove `ticket`, or `tick`"]),
             ("permits = n, shared = true", vec!["remove one of them"]),
             (
                 "max_hold = \"1m\", min_hold = \"2m\", renew = false, ttl = \"59s\", wait = 1",

@@ -11,6 +11,7 @@ use syn::{Attribute, Expr, Ident};
 
 use self::request::Request;
 use crate::attribute::LockArgs;
+use crate::attribute::value::WhenMissed;
 use crate::checks::{conflicts, global, transaction};
 use crate::errors::{Errors, compile_errors};
 use crate::facade;
@@ -216,8 +217,9 @@ impl<'a> Expansion<'a> {
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
+        let closure = self.noted("noted_blocking", quote!(#attr #closure));
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::run_blocking(#lock_name, #attr #closure)
+            #krate::__private::run_blocking(#lock_name, #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -258,7 +260,8 @@ impl<'a> Expansion<'a> {
                     );
                 }
                 let body_name = &self.body;
-                let body = quote_spanned!(Span::mixed_site()=> let #body_name = #call;);
+                let noted = self.noted("noted", call.to_token_stream());
+                let body = quote_spanned!(Span::mixed_site()=> let #body_name = #noted;);
                 let run = self.awaited(&lock, &body, false);
                 let block = theirs(call.span(), run);
                 quote_spanned!(Span::mixed_site()=> async move #block)
@@ -281,7 +284,7 @@ impl<'a> Expansion<'a> {
         let (attr, future) = match self.args.binding() {
             None => {
                 let (attr, body) = self.body(brace, &TokenStream::new(), stmts);
-                (attr, quote_spanned!(brace=> async move #body))
+                (attr, self.noted("noted", quote_spanned!(brace=> async move #body)))
             }
             Some(name) => {
                 // The parameter has the same name, so that rustc names the user's guard where it
@@ -295,7 +298,7 @@ impl<'a> Expansion<'a> {
                     quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;)
                 };
                 let (attr, body) = self.body(brace, &bind, stmts);
-                let future = quote_spanned!(brace=> async move #body);
+                let future = self.noted("noted", quote_spanned!(brace=> async move #body));
                 let closure =
                     quote_spanned!(span=> move |#guard: #krate::__private::Arc<#krate::LockGuard>| #future);
                 (attr, closure)
@@ -306,6 +309,26 @@ impl<'a> Expansion<'a> {
             &quote_spanned!(span=> #attr let #body_name = #future;),
             self.args.binding().is_some(),
         )
+    }
+
+    // Output:  noted(async move { … }, |output| TickOutcome::of(output).has_failed())
+    /// With `tick_missed = "retry"`, a body whose value is an `Err` leaves its tick to others. Whether
+    /// the value is a `Result` is for the compiler to say: an alias can hide it from this crate.
+    fn noted(&self, function: &str, body: TokenStream) -> TokenStream {
+        let is_retried =
+            self.args.tick_missed.as_ref().and_then(|missed| missed.value) == Some(WhenMissed::Retry);
+        if !is_retried || !self.output.returns() {
+            return body;
+        }
+        let Self { krate, value, .. } = self;
+        let span = Span::mixed_site();
+        let function = Ident::new(function, span);
+        quote_spanned! {span=>
+            #krate::__private::#function(#body, |#value| {
+                use #krate::__private::IsNoResult as _;
+                #krate::__private::TickOutcome::of(#value).has_failed()
+            })
+        }
     }
 
     // Output:  let lock: HandOver<'_> = HandOver::of(&lock);

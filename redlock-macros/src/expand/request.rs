@@ -12,7 +12,7 @@ use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
 use crate::attribute::length::Length;
 use crate::attribute::permits::Permits;
-use crate::attribute::value::WhenLost;
+use crate::attribute::value::{WhenLost, WhenMissed};
 use crate::errors::Errors;
 use crate::function::scope::Scope;
 use crate::key::{self, Renderer};
@@ -135,6 +135,7 @@ impl Request<'_> {
             ("wait", "Wait", &args.wait),
             ("max_hold", "MaxHold", &args.max_hold),
             ("min_hold", "MinHold", &args.min_hold),
+            ("tick", "Tick", &args.tick),
         ];
         for (method, constant, length) in lengths {
             match length {
@@ -163,6 +164,14 @@ impl Request<'_> {
                 constants.push(quote_spanned!(span=> Permits(#permits)));
             }
             Some(Permits::Expr(permits)) => calls.extend(quote_spanned!(span=> .permits(#permits))),
+        }
+        if let Some(at) = &args.tick_at {
+            calls.extend(quote_spanned!(span=> .tick_at(#at)));
+        }
+        match args.tick_missed.as_ref().and_then(|missed| missed.value) {
+            Some(WhenMissed::Skip) => constants.push(quote_spanned!(span=> TickSkip)),
+            Some(WhenMissed::Retry) => constants.push(quote_spanned!(span=> TickRetry)),
+            None => {}
         }
         constants.extend(args.renew.map(|renew| quote_spanned!(span=> Renew(#renew))));
         match args.on_lost.as_ref().and_then(|on_lost| on_lost.value) {

@@ -175,6 +175,7 @@ impl Options {
             .token(process, &self.origin)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
+        let tick = self.tick(&key)?;
         let ask = Box::new(Ask {
             name,
             key,
@@ -184,7 +185,8 @@ impl Options {
             min_hold: self.min_hold,
             // It was checked before.
             limit: self.sharing.limit(),
-            ticket: self.ticket.as_ref().map(|ticket| ticket.token().clone()),
+            tick,
+            ticket: self.ticket().map(|ticket| ticket.token().clone()),
             fenced: self.fenced,
             one_try: deadline.one_try,
             after,

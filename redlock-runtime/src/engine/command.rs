@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, LastTick, Reply, Request};
 use crate::engine::hold_times::HoldKind;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -15,6 +15,7 @@ use crate::ground::limit::Limit;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::owner::Origin;
 use crate::ground::telemetry;
+use crate::ground::tick::Tick;
 use crate::ground::token::Token;
 
 /// The reason of errors after a shutdown.
@@ -110,6 +111,8 @@ pub(crate) struct Ask {
     pub(crate) min_hold: Option<Duration>,
     /// How many may be inside at once.
     pub(crate) limit: Limit,
+    /// The tick that the lock is for: one body for each.
+    pub(crate) tick: Option<Box<Tick>>,
     /// The token of a ticket, which is redeemed: the lock is taken over, and not waited for.
     pub(crate) ticket: Option<Token>,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
@@ -161,7 +164,9 @@ impl Ask {
 
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
-        Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since)).held_as(self.limit)
+        let lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
+        let at_ms = self.tick.as_ref().and_then(|tick| tick.at_ms);
+        lease.held_as(self.limit).of_tick(at_ms)
     }
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {
@@ -236,6 +241,11 @@ pub(crate) enum AdminOp {
         watches: bool,
         caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
+    /// The last tick that is over.
+    LastTick {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<Option<LastTick>, LockError>>,
+    },
     /// Inspect, and release for its holder.
     ForceRelease {
         name: Arc<str>,
@@ -282,6 +292,7 @@ impl AdminOp {
             Self::Inspect { name, .. } => (Action::Inspect, name),
             Self::Leader { name, watches: true, .. } => (Action::WatchLeader, name),
             Self::Leader { name, watches: false, .. } => (Action::Leader, name),
+            Self::LastTick { name, .. } => (Action::LastTick, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
             Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
@@ -298,6 +309,9 @@ impl AdminOp {
                 let _ = caller.send(Err(error));
             }
             Self::ReleaseToken { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+            Self::LastTick { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
             Self::List { caller, .. } => {
@@ -323,6 +337,10 @@ impl AdminOp {
                 Reply::Found(found),
             ) => {
                 drop(caller.send(Ok(found)));
+                None
+            }
+            (Self::LastTick { caller, .. }, Reply::LastTick(last)) => {
+                drop(caller.send(Ok(last)));
                 None
             }
             (Self::ReleaseToken { caller, .. }, reply @ (Reply::Done | Reply::NotHeld)) => {

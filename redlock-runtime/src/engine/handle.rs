@@ -186,6 +186,12 @@ impl Engine {
         self.only_exclusive
     }
 
+    /// Why no request may be for a tick.
+    pub(crate) fn no_ticks(&self) -> Option<&'static str> {
+        let reason = if self.multi_key.is_by_votes() { NO_TICKS_BY_VOTES } else { NO_TICKS_IN_COHORTS };
+        self.only_exclusive.map(|_| reason)
+    }
+
     /// Completes after so long, on the clock of its leases; at once where no loop runs.
     pub(crate) async fn sleep(&self, lasts: Duration) {
         let (caller, over) = oneshot::channel();
@@ -248,6 +254,13 @@ const NOT_BY_VOTES: &str = "over a quorum of independent servers nobody counts w
 
 const NOT_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on from one caller to the next: leave out `shared` or \
                               `permits`, or connect a manager without `cohort` for these requests";
+
+/// A majority for the lock says nothing of the records of ticks.
+const NO_TICKS_BY_VOTES: &str = "over a quorum of independent servers nobody keeps a record of ticks: leave out the tick, or use one \
+                                 server, Sentinel or a Cluster";
+
+const NO_TICKS_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on without the server, which keeps the record of ticks: \
+                                   leave out the tick, or connect a manager without `cohort` for it";
 
 /// The error when no thread answers. Only a fork is known to cause it.
 pub(crate) const ENGINE_GONE: &str = "this lock manager does not run in this process, which was forked after it was started: connect a new one";

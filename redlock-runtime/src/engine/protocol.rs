@@ -8,6 +8,7 @@ use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
+use crate::ground::tick::Tick;
 use crate::ground::token::Token;
 
 /// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by
@@ -44,6 +45,8 @@ pub(crate) struct Request {
     /// Of the watch of a [counted](Limit::is_counted) lock: the [phase](Verdict::Granted) in which
     /// this token has it. 0 for one that it has alone.
     pub(crate) phase: u64,
+    /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
+    pub(crate) tick: Option<Box<TickRequest>>,
 }
 
 impl Request {
@@ -61,6 +64,7 @@ impl Request {
             announcement: None,
             limit: Limit::ONE,
             phase: 0,
+            tick: None,
         }
     }
 
@@ -82,6 +86,34 @@ impl Request {
         let passed_on = self.passed_on.as_ref().filter(|_| self.action != Action::Redeem);
         passed_on.and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
     }
+}
+
+/// The tick that a lock is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TickRequest {
+    pub(crate) tick: Tick,
+    /// So long ago the caller asked: the tick is that of then.
+    pub(crate) age: Duration,
+    pub(crate) effect: TickEffect,
+}
+
+/// What a request changes in the record of ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TickEffect {
+    /// Nothing: a release will, if its body ends well.
+    Look,
+    /// The tick is over: with the grant, or with the release of a lock that is still held.
+    Record,
+    /// No body has begun, so the tick that this token has recorded is open again.
+    Undo,
+}
+
+/// The last tick that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LastTick {
+    /// In ms since 1970.
+    pub(crate) at_ms: u64,
+    pub(crate) by: Option<Owner>,
 }
 
 /// To whom a process has passed a lock on. The server may have it under the token of the request or
@@ -129,6 +161,8 @@ pub(crate) enum Action {
     Leader,
     /// From now on, the node tells when what a leader has announced changes.
     WatchLeader,
+    /// Which tick was the last one, and who has run it?
+    LastTick,
     /// Who holds the lock, and how many wait?
     Inspect,
     /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take
@@ -218,6 +252,8 @@ pub(crate) enum Reply {
     Free,
     /// Inspect, force release: the lock, if it is held.
     Found(Option<Inspection>),
+    /// Last tick: that one, if any is over.
+    LastTick(Option<LastTick>),
     /// List: some names, and the cursor of the next page; zero at the end.
     Page { cursor: u64, names: Vec<String> },
     /// The server did not execute it.
@@ -243,6 +279,23 @@ pub(crate) enum Verdict {
     Skipped,
     /// Redeem: the lock is not held under the token of the ticket. `is_free`: nobody has it.
     NoTicket { is_free: bool },
+    /// For a request with a tick: which one it is, in ms since 1970, and the answer for the lock.
+    OfTick { at_ms: u64, verdict: Box<Verdict> },
+    /// The tick is over, or a later one is. `by`: the one that has run the last one.
+    TickTaken { last_ms: u64, by: Option<Owner> },
+    /// The tick is so old that nobody knows whether it is over, or too far ahead.
+    TickUnknown { is_ahead: bool },
+}
+
+impl Verdict {
+    /// The fencing token of a grant.
+    pub(crate) fn fence(&self) -> Option<u64> {
+        match self {
+            Self::Granted { fence } | Self::Claimed { fence } => Some(*fence),
+            Self::OfTick { verdict, .. } => verdict.fence(),
+            _ => None,
+        }
+    }
 }
 
 impl Reply {

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Owner;
+use crate::ground::utc::utc;
 
 /// When to try again after a failure whose end is not known.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -69,6 +70,18 @@ pub enum LockError {
         /// How many waiters were in front when the caller last asked; `None` where waiters are not
         /// queued.
         in_front: Option<u32>,
+    },
+    /// The tick of the request is over, or a later one is: another caller has begun it, or, with
+    /// [`TickMissed::Retry`](crate::TickMissed::Retry), has ended it well. Nothing is left to do
+    /// until the next one.
+    #[non_exhaustive]
+    TickTaken {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// The last tick that is over, by its nominal time.
+        tick: SystemTime,
+        /// Who has run that one: its name and its function; in a box, so that the error is small.
+        by: Box<Holder>,
     },
     /// The caller holds the lock itself and would wait for itself, so the call fails at once. A
     /// [`reentrant`](crate::LockRequest::reentrant) call joins the outer lock instead.
@@ -170,7 +183,8 @@ pub enum LockError {
         /// The rule that it breaks.
         reason: &'static str,
     },
-    /// A ttl or another parameter is out of range. Nothing was sent.
+    /// A ttl or another parameter is out of range. Nothing was sent, but for a
+    /// [`tick_at`](crate::LockRequest::tick_at) that is too far from the server's time.
     #[non_exhaustive]
     InvalidRequest {
         /// The key, without the prefix.
@@ -195,10 +209,10 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// True when another caller has the lock: [`Busy`](Self::Busy) and
-    /// [`TimedOut`](Self::TimedOut).
+    /// True when another caller has the lock, or has run its tick: [`Busy`](Self::Busy),
+    /// [`TimedOut`](Self::TimedOut) and [`TickTaken`](Self::TickTaken).
     ///
-    /// The attribute's `on_busy` handles these two.
+    /// The attribute's `on_busy` handles these three.
     ///
     /// # Examples
     ///
@@ -207,7 +221,7 @@ impl LockError {
     /// ```
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+        matches!(self, Self::Busy { .. } | Self::TimedOut { .. } | Self::TickTaken { .. })
     }
 
     /// The kind of the error: its variant without the details.
@@ -227,6 +241,7 @@ impl LockError {
         match self {
             Self::Busy { .. } => LockErrorKind::Busy,
             Self::TimedOut { .. } => LockErrorKind::TimedOut,
+            Self::TickTaken { .. } => LockErrorKind::TickTaken,
             Self::Deadlock { .. } => LockErrorKind::Deadlock,
             Self::QueueFull { .. } => LockErrorKind::QueueFull,
             Self::Lost { .. } => LockErrorKind::Lost,
@@ -267,6 +282,7 @@ impl LockError {
         match self {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
+            | Self::TickTaken { key, .. }
             | Self::Deadlock { key, .. }
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
@@ -320,6 +336,7 @@ impl LockError {
     ///   [`Holder::expires_in`].
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
     ///   [`Unavailable`](Self::Unavailable): one second.
+    /// - [`TickTaken`](Self::TickTaken) has none: the next tick comes at its time.
     /// - [`Lost`](Self::Lost) and [`Fenced`](Self::Fenced) have none: the body has begun, and only
     ///   its author knows whether it
     ///   can be repeated.
@@ -351,7 +368,8 @@ impl LockError {
                 Some(holder.expires_in.into_iter().fold(usual, Ord::min))
             }
             Self::QueueFull { .. } | Self::NotReplicated { .. } | Self::Unavailable { .. } => Some(TRY_AGAIN),
-            Self::Deadlock { .. }
+            Self::TickTaken { .. }
+            | Self::Deadlock { .. }
             | Self::Lost { .. }
             | Self::Fenced { .. }
             | Self::Misconfigured { .. }
@@ -409,6 +427,14 @@ impl fmt::Display for LockError {
                     Some(in_front) if *in_front > 1 => write!(f, ", with {in_front} waiters in front"),
                     _ => Ok(()),
                 }
+            }
+            Self::TickTaken { key, tick, by } => {
+                write!(f, "the tick of `{key}` at {} is taken, ", utc(*tick))?;
+                match &by.owner {
+                    Some(owner) => write!(f, "by {owner}")?,
+                    None => f.write_str("by a client of another kind")?,
+                }
+                f.write_str(": nothing is left to do until the next one")
             }
             Self::Deadlock { key, advice } => {
                 write!(f, "`{key}` is locked by the caller itself, which would wait for ever: {advice}")
@@ -667,6 +693,8 @@ pub enum LockErrorKind {
     Busy,
     /// [`LockError::TimedOut`](crate::LockError::TimedOut)
     TimedOut,
+    /// [`LockError::TickTaken`](crate::LockError::TickTaken)
+    TickTaken,
     /// [`LockError::Deadlock`](crate::LockError::Deadlock)
     Deadlock,
     /// [`LockError::QueueFull`](crate::LockError::QueueFull)
@@ -713,6 +741,7 @@ impl LockErrorKind {
         match self {
             Self::Busy => "busy",
             Self::TimedOut => "timed_out",
+            Self::TickTaken => "tick_taken",
             Self::Deadlock => "deadlock",
             Self::QueueFull => "queue_full",
             Self::Lost => "lost",

@@ -25,6 +25,9 @@ pub(crate) const HOLDERS: &str = "%queue%holders";
 /// The name of the record of a leader, behind that of its lock; in a Cluster as that of a queue.
 pub(crate) const LEADER: &str = "%queue%leader";
 
+/// The name of the record of the last tick, as that of a queue.
+pub(crate) const TICK: &str = "%queue%tick";
+
 /// Behind the prefix: a manager's channel.
 pub(crate) const INBOX: &str = "%inbox";
 

@@ -9,7 +9,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{self, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -58,6 +58,25 @@ pub(crate) struct Lease {
     /// Made by the first waiter for the end: nothing waits for that of a guard that is only held.
     end_event: OnceLock<Arc<Notify>>,
     hold: telemetry::HoldOfLease,
+    /// It is boxed because most locks are for no tick.
+    tick: Option<Box<RunOfTick>>,
+}
+
+/// The run of a tick under one lease.
+struct RunOfTick {
+    /// In ms since 1970.
+    at_ms: u64,
+    /// See [`TickEnd`].
+    end: AtomicU8,
+}
+
+/// How a run of a tick has ended, as a number.
+#[derive(Clone, Copy)]
+enum TickEnd {
+    /// It goes on, or its guard was dropped without a release.
+    None = 0,
+    Well = 1,
+    Failed = 2,
 }
 
 /// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason
@@ -88,7 +107,41 @@ impl Lease {
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
         let (limit, end_event) = (Limit::ONE, OnceLock::new());
-        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold }
+        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick: None }
+    }
+
+    /// The same, of a lock that is for this tick, in ms since 1970.
+    pub(crate) fn of_tick(self, at_ms: Option<u64>) -> Self {
+        let run = |at_ms| Box::new(RunOfTick { at_ms, end: (TickEnd::None as u8).into() });
+        Self { tick: at_ms.map(run), ..self }
+    }
+
+    /// The tick that it is for, in ms since 1970.
+    pub(crate) fn tick(&self) -> Option<u64> {
+        self.tick.as_ref().map(|run| run.at_ms)
+    }
+
+    /// Its guard releases it: the tick was run, unless its body has failed.
+    pub(crate) fn ends_tick(&self) {
+        self.set_tick_end(TickEnd::Well);
+    }
+
+    /// The body of the tick has failed.
+    pub(crate) fn fails_tick(&self) {
+        self.set_tick_end(TickEnd::Failed);
+    }
+
+    /// True when the tick was run to its end.
+    pub(crate) fn has_ended_well(&self) -> bool {
+        self.tick.as_ref().is_some_and(|run| run.end.load(Ordering::Acquire) == TickEnd::Well as u8)
+    }
+
+    /// The first end counts.
+    fn set_tick_end(&self, end: TickEnd) {
+        if let Some(run) = &self.tick {
+            let none = TickEnd::None as u8;
+            let _ = run.end.compare_exchange(none, end as u8, Ordering::AcqRel, Ordering::Acquire);
+        }
     }
 
     /// The same, of a lock that others may hold, too.

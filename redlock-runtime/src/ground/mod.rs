@@ -15,4 +15,6 @@ pub(crate) mod one_or_many;
 pub(crate) mod outcome;
 pub(crate) mod owner;
 pub(crate) mod telemetry;
+pub(crate) mod tick;
 pub(crate) mod token;
+pub(crate) mod utc;

@@ -176,6 +176,12 @@ pub enum Given {
     Shared,
     /// `permits = 5`
     Permits(u32),
+    /// `tick = "1h"`
+    Tick(u64),
+    /// `tick_missed = "skip"`
+    TickSkip,
+    /// `tick_missed = "retry"`
+    TickRetry,
 }
 
 /// Where one request comes from.

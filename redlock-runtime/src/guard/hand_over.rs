@@ -30,7 +30,7 @@ impl LockGuard {
     /// [`LockError::Lost`] when the lock was lost before; [`LockError::Unavailable`] and
     /// [`LockError::Misconfigured`] as [`release`](Self::release); [`LockError::InvalidRequest`]
     /// for a `lasts` below 10 ms or above 2^53 ms, for a guard of several keys, for that of a
-    /// nested call, and over a quorum of independent servers, which has no tickets. In each case
+    /// nested call, for one of a [tick](crate::LockRequest::tick), and over a quorum of independent servers, which has no tickets. In each case
     /// there is no ticket, and the lock is released.
     ///
     /// # Cancel safety
@@ -99,6 +99,9 @@ impl LockGuard {
         if grant.is_joined {
             return Err(LockError::invalid(key, NOT_ITS_OWN));
         }
+        if lease.tick().is_some() {
+            return Err(LockError::invalid(key, OF_A_TICK));
+        }
         if grant.is_released.swap(true, Ordering::Relaxed) {
             return Err(lease.lost());
         }
@@ -129,6 +132,10 @@ impl LockGuard {
 
 /// The reason in the error of a nested call.
 const NOT_ITS_OWN: &str = "this call has joined the lock of its caller, which alone can give it away";
+
+/// The reason in the error of a lock that is for a tick.
+const OF_A_TICK: &str = "a ticket gives a lock away, and not the tick that it is for: run the tick to its end here, or take the lock \
+                         without a tick";
 
 /// A ticket that is on its way to the caller. Where the caller leaves before it has come, nobody
 /// can redeem it: the lock is released.

@@ -82,6 +82,9 @@ impl LockGuard {
     /// Sends the release at once; the future only waits for the outcome.
     pub(crate) fn begin_release(&self) -> PendingRelease {
         self.hold.ends();
+        for grant in self.grants.as_slice().iter().filter(|grant| !grant.is_joined) {
+            grant.lease().ends_tick();
+        }
         all_released(self.grants.map(|grant| self.release_one(grant)))
     }
 

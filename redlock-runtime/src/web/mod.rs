@@ -21,6 +21,9 @@ enum Answer {
     /// Another caller has the lock. No 503: proxies count those as failures of this instance, and
     /// repeat the request elsewhere, where the lock is held as well.
     InUse,
+    /// What the request asks for was done for this tick. No failure: whoever sends it at each tick
+    /// to all instances would send it again.
+    Done,
     TooManyWait,
     /// An outage, or the end of this process.
     Unavailable,
@@ -39,7 +42,7 @@ impl Answer {
         match answer {
             Self::Failed => telemetry::request_failed(error),
             Self::Unavailable => telemetry::request_not_served(error),
-            Self::InUse | Self::TooManyWait | Self::InvalidName => {}
+            Self::InUse | Self::Done | Self::TooManyWait | Self::InvalidName => {}
         }
         answer
     }
@@ -47,6 +50,7 @@ impl Answer {
     fn to(error: &LockError) -> Self {
         match error.kind() {
             LockErrorKind::Busy | LockErrorKind::TimedOut => Self::InUse,
+            LockErrorKind::TickTaken => Self::Done,
             LockErrorKind::QueueFull => Self::TooManyWait,
             LockErrorKind::NotReplicated | LockErrorKind::Unavailable | LockErrorKind::ManagerClosed => {
                 Self::Unavailable
@@ -68,6 +72,7 @@ impl Answer {
     fn http_status(self) -> u16 {
         match self {
             Self::InUse => 409,
+            Self::Done => 200,
             Self::TooManyWait => 429,
             Self::Unavailable => 503,
             Self::InvalidName => 400,
@@ -78,6 +83,7 @@ impl Answer {
     fn text(self) -> &'static str {
         match self {
             Self::InUse => "another request is using this resource: try again later",
+            Self::Done => "nothing is left to do until the next time: this was begun elsewhere",
             Self::TooManyWait => "too many requests wait for this resource: try again later",
             Self::Unavailable => "the service is unavailable for the moment: try again later",
             Self::InvalidName => "the name of this resource is empty, too long, or reserved",
@@ -111,6 +117,7 @@ mod tests {
     pub(super) fn expected(kind: LockErrorKind) -> (u16, Option<&'static str>) {
         match kind {
             LockErrorKind::Busy | LockErrorKind::TimedOut => (409, Some("3")),
+            LockErrorKind::TickTaken => (200, None),
             LockErrorKind::QueueFull => (429, Some("1")),
             LockErrorKind::NotReplicated | LockErrorKind::Unavailable => (503, Some("1")),
             LockErrorKind::ManagerClosed => (503, None),

@@ -39,6 +39,7 @@ impl From<LockError> for Status {
         let answer = Answer::given_to(&error);
         let code = match answer {
             Answer::InUse => Code::Aborted,
+            Answer::Done => Code::AlreadyExists,
             Answer::TooManyWait => Code::ResourceExhausted,
             Answer::Unavailable => Code::Unavailable,
             Answer::InvalidName => Code::InvalidArgument,
@@ -71,6 +72,7 @@ mod tests {
             let status = Status::from(error.clone());
             let (code, after) = match kind {
                 LockErrorKind::Busy | LockErrorKind::TimedOut => (Code::Aborted, Some("2300")),
+                LockErrorKind::TickTaken => (Code::AlreadyExists, None),
                 LockErrorKind::QueueFull => (Code::ResourceExhausted, Some("1000")),
                 LockErrorKind::NotReplicated | LockErrorKind::Unavailable => {
                     (Code::Unavailable, Some("1000"))

@@ -57,6 +57,41 @@ async fn permits_of_an_expression(tenant: &Tenant) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", tick = "1h", wait = "forever", on_busy = Ok(()))]
+async fn tick() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// The time is for its tick alone, so the key need not name it.
+#[distributed_lock(key = "a", tick_at = fire_time, tick_missed = "retry", guard = lock)]
+fn tick_of_a_scheduler(fire_time: std::time::SystemTime) -> Result<bool, LockError> {
+    Ok(lock.tick() == Some(fire_time))
+}
+
+struct FireTime(std::time::SystemTime);
+
+impl From<FireTime> for std::time::SystemTime {
+    fn from(fire_time: FireTime) -> Self {
+        fire_time.0
+    }
+}
+
+/// The time of another crate, and a value that is no `Result`.
+#[distributed_lock(key = "a", global, tick_at = FireTime(at), tick_missed = "retry", on_busy = None, on_error = |_| None)]
+async fn tick_of_another_type<T: Send>(at: std::time::SystemTime, value: T) -> Option<T> {
+    Some(value)
+}
+
+#[distributed_lock(key = "a:{id}", tick = config.ttl, tick_missed = "skip", manager = config.locks)]
+async fn tick_of_an_expression(config: &Config, id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "a", tick = "1h", tick_missed = "retry", on_error = |_| panic!())]
+async fn tick_that_never_ends() -> ! {
+    std::future::pending().await
+}
+
 #[distributed_lock(key = "a", wait = "0s", on_error = ignore::<LockError>)]
 fn a_path_as_the_handler() {}
 
@@ -96,5 +131,7 @@ fn of_an_expression(id: u32) -> Result<u32, LockError> {
 fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
     let _ = (shared, permits, permits_of_an_expression);
+    let _ =
+        (tick, tick_of_a_scheduler, tick_of_another_type::<u32>, tick_of_an_expression, tick_that_never_ends);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
 }

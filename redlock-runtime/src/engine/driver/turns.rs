@@ -48,6 +48,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         max_hold: None,
         min_hold: None,
         limit: Limit::ONE,
+        tick: None,
         ticket: None,
         fenced: true,
         one_try: false,

@@ -161,11 +161,12 @@ impl RedisConnection {
     /// A fencing token that the server cannot have drawn is the answer to another request.
     pub(crate) fn doubt(&self, requests: &[(Id, Request)], replies: &mut [Reply]) {
         for ((_, request), reply) in requests.iter().zip(replies) {
-            let fence = match *reply {
-                Reply::Acquire(Verdict::Granted { fence } | Verdict::Claimed { fence }) => fence,
-                Reply::Reserved { last } => last,
-                _ => continue,
+            let fence = match reply {
+                Reply::Acquire(verdict) => verdict.fence(),
+                Reply::Reserved { last } => Some(*last),
+                _ => None,
             };
+            let Some(fence) = fence else { continue };
             let is_none = fence == 0 && !request.fenced;
             if !is_none && !self.fences.may_be(fence) {
                 *reply = nonsense(&Value::Int(0));
@@ -195,8 +196,10 @@ impl RedisConnection {
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
                 Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
-                Reply::Acquire(Verdict::Granted { fence } | Verdict::Claimed { fence }) if request.fenced => {
-                    self.fences.learn(sent, now, *fence);
+                Reply::Acquire(verdict) if request.fenced => {
+                    if let Some(fence) = verdict.fence() {
+                        self.fences.learn(sent, now, fence);
+                    }
                 }
                 _ => {}
             }

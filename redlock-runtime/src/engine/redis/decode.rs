@@ -10,8 +10,8 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Counted, Inspection, Place, Push, PushKind, Record, Redirect, Refusal, Reply,
-    ServerTime, Verdict,
+    Action, ConnectionEvent, Counted, Inspection, LastTick, Place, Push, PushKind, Record, Redirect, Refusal,
+    Reply, ServerTime, Verdict,
 };
 use crate::engine::slots::Slot;
 use crate::ground::error::Holder;
@@ -88,7 +88,11 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
         (Action::Acquire(_) | Action::Redeem, Value::Int(fence)) if fence >= 0 => {
             Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
         }
+        (Action::Acquire(_), Value::Array(parts)) if script == Some(Script::Tick) => {
+            read_of_tick(action, parts, sharded)
+        }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
+        (Action::LastTick, value) => read_last_tick(&value),
         (Action::Inspect | Action::ForceRelease | Action::Leader, Value::Array(parts)) => {
             read_found(action, &parts)
         }
@@ -233,6 +237,42 @@ fn read_busy(parts: &[Value]) -> Reply {
             Reply::Acquire(Verdict::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) })
         }
         other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// The tick that a request is for, and behind it the answer for its lock, or what becomes of the
+/// tick.
+fn read_of_tick(action: Action, parts: Vec<Value>, sharded: bool) -> Reply {
+    let Ok([name, answer]) = <[Value; 2]>::try_from(parts) else {
+        return nonsense(&Value::Array(Vec::new()));
+    };
+    let Some(at_ms) = number(&name) else { return nonsense(&name) };
+    let verdict = match &answer {
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Int(8), last, by] => number(last)
+                .map(|last_ms| Verdict::TickTaken { last_ms, by: text(by).and_then(token::owner_of) }),
+            [Value::Int(9), Value::Int(is_ahead)] => Some(Verdict::TickUnknown { is_ahead: *is_ahead == 1 }),
+            _ => None,
+        },
+        _ => None,
+    };
+    let verdict = match verdict {
+        Some(verdict) => verdict,
+        None => match read(action, None, answer, sharded) {
+            Reply::Acquire(verdict) => verdict,
+            other => return other,
+        },
+    };
+    Reply::Acquire(Verdict::OfTick { at_ms, verdict: Box::new(verdict) })
+}
+
+/// The record of the last tick. It says nobody where that tick is still to be run.
+fn read_last_tick(record: &Value) -> Reply {
+    let parts = text(record).and_then(|record| record.split_once('|'));
+    match (record, parts.and_then(|(at_ms, token)| Some((at_ms.parse().ok()?, token)))) {
+        (Value::Nil, _) | (_, Some((_, ""))) => Reply::LastTick(None),
+        (_, Some((at_ms, token))) => Reply::LastTick(Some(LastTick { at_ms, by: token::owner_of(token) })),
+        (_, None) => nonsense(record),
     }
 }
 

@@ -8,7 +8,8 @@ use super::command::{Command, write_command, write_word};
 use super::fence_floor::ABOVE_ALL;
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
-use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request};
+use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request, TickEffect, TickRequest};
+use crate::ground::tick::AHEAD;
 
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 const EXACTLY: &str = "exactly";
@@ -109,6 +110,10 @@ impl Encoder {
 
     pub(super) fn script(&self, request: &Request) -> Option<Script> {
         match request.action {
+            Action::Acquire(_) if request.tick.is_some() => Some(Script::Tick),
+            Action::Release if request.tick.is_some() => {
+                Some(if self.session.queues { Script::EndTick } else { Script::GiveUpTick })
+            }
             Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
             Action::Renew { shortens, .. } if request.limit.is_counted() => {
                 Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
@@ -212,15 +217,16 @@ impl Encoder {
             return;
         };
         self.call(script, command);
-        let keyspace = &self.session.keyspace;
-        let ttl = in_ms(request.ttl);
-        if let Script::Enter | Script::Stay | Script::End | Script::Leave = script {
-            self.write_counted(script, request, command);
-            return;
-        }
-        if let (Script::PassOn, Some(passed_on)) = (script, &request.passed_on) {
-            self.write_passed_on(request, passed_on, command);
-            return;
+        let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.ttl));
+        match (script, &request.tick, &request.passed_on) {
+            (Script::Enter | Script::Stay | Script::End | Script::Leave, ..) => {
+                return self.write_counted(script, request, command);
+            }
+            (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick), _) => {
+                return self.write_tick(request, tick, command);
+            }
+            (Script::PassOn, _, Some(passed_on)) => return self.write_passed_on(request, passed_on, command),
+            _ => {}
         }
         match request.action {
             Action::Announce | Action::Leader => self.write_about_leader(request, command),
@@ -251,6 +257,7 @@ impl Encoder {
             }
             Action::WatchHolder
             | Action::WatchLeader
+            | Action::LastTick
             | Action::TakeAway
             | Action::List { .. }
             | Action::Ping { .. } => {
@@ -320,6 +327,11 @@ impl Encoder {
             // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
             Action::Ping { .. } => {
                 command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
+            }
+            Action::LastTick => {
+                command.arg("GET");
+                self.session.keyspace.write_tick(command, &request.name);
+                command
             }
             // Of an observer, and below of a waiter: the server tells when this changes.
             Action::WatchLeader => {
@@ -395,6 +407,49 @@ impl Encoder {
         command.arg(kind);
         if let (Script::Enter, true) = (script, self.session.may_not_count) {
             command.arg(TRIES);
+        }
+    }
+
+    /// The keys and arguments of `tick.lua` and `end_tick.lua`.
+    fn write_tick(&self, request: &Request, tick: &TickRequest, command: &mut Command<'_>) {
+        let keyspace = &self.session.keyspace;
+        command.arg("6").arg(&*request.name);
+        self.write_queue(command, request);
+        keyspace.write_clock(command, &request.name);
+        keyspace.write_claim(command, &request.name);
+        keyspace.write_holders(command, &request.name);
+        keyspace.write_tick(command, &request.name);
+        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        let (how, inbox, at_most) = self.how(request.action);
+        match request.action {
+            Action::Release if self.session.foreign_clients => command.arg(request.releases),
+            _ => command.arg(how),
+        };
+        command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
+        match self.floor {
+            Some(floor) => command.arg(floor),
+            None => command.arg(""),
+        };
+        // It draws a fencing token.
+        command.arg("");
+        let effect = match tick.effect {
+            TickEffect::Look => "",
+            TickEffect::Record => "record",
+            TickEffect::Undo => "undo",
+        };
+        if request.action == Action::Release {
+            command.arg(effect);
+        }
+        match tick.tick.at_ms {
+            Some(at_ms) => command.arg(at_ms),
+            None => command.arg(""),
+        };
+        if request.action != Action::Release {
+            command.arg(tick.tick.every_ms).arg(in_ms(tick.age));
+        }
+        command.arg(in_ms(tick.tick.keeps()));
+        if request.action != Action::Release {
+            command.arg(in_ms(AHEAD)).arg(effect);
         }
     }
 

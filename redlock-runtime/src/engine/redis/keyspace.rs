@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use crate::engine::slots::{Slot, hash_tag};
-use crate::ground::key::{CLAIM, CLOCK, HOLDERS, LEADER, QUEUE, is_side_name};
+use crate::ground::key::{CLAIM, CLOCK, HOLDERS, LEADER, QUEUE, TICK, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {
@@ -46,6 +46,11 @@ impl Keyspace {
     /// Appends the name of the record of a lock's leader.
     pub(super) fn write_leader(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, LEADER);
+    }
+
+    /// Appends the name of the record of a lock's last tick.
+    pub(super) fn write_tick(&self, command: &mut Command<'_>, lock: &str) {
+        self.write_beside(command, lock, TICK);
     }
 
     /// The name of what has changed, as on one server.
@@ -133,13 +138,14 @@ mod tests {
     use super::*;
     use crate::engine::redis::command::words_of;
 
-    fn side_names(prefix: &str, key: &str) -> [String; 4] {
+    fn side_names(prefix: &str, key: &str) -> [String; 5] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut written = Vec::new();
         let mut command = Command::begin(&mut written, 0);
         keyspace.write_queue(&mut command, &lock);
         keyspace.write_claim(&mut command, &lock);
         keyspace.write_holders(&mut command, &lock);
+        keyspace.write_tick(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
         command.end();
         words_of(&written).try_into().unwrap_or_default()
@@ -164,11 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_never_share_a_queue_a_claim_or_holders() {
+    fn two_locks_never_share_a_queue_a_claim_holders_or_a_tick() {
         let tag = Slot::of("lock:k").tag();
-        let [queue, claim, holders, _] = side_names("lock:", "k");
-        let [other, others_claim, others_holders, _] = side_names("lock:", &format!("{{{tag}}}k"));
-        let names = [queue, claim, holders, other, others_claim, others_holders];
-        assert!((0..6).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
+        let [queue, claim, holders, tick, _] = side_names("lock:", "k");
+        let [other, others_claim, others_holders, others_tick, _] =
+            side_names("lock:", &format!("{{{tag}}}k"));
+        let names = [queue, claim, holders, tick, other, others_claim, others_holders, others_tick];
+        assert!((0..8).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
     }
 }

@@ -8,6 +8,17 @@ macro_rules! parts {
     ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
 }
 
+/// acquire.lua and the parts before it, as a function.
+macro_rules! acquire {
+    () => {
+        concat!(
+            "local function acquire(KEYS, ARGV)\n",
+            parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire"),
+            "end\n"
+        )
+    };
+}
+
 /// Raises the clock of fencing tokens, when a connection begins.
 pub(super) const RAISE: &str = parts!("time" "fence" "raise");
 
@@ -17,7 +28,7 @@ pub(super) const CONFIRM: &str = parts!("granted" "keep" "mark" "renew");
 /// The same for one of several that have a counted lock.
 pub(super) const CONFIRM_COUNTED: &str = parts!("confirm_counted");
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
     Acquire,
     Renew,
@@ -43,10 +54,13 @@ pub(super) enum Script {
     Stay,
     End,
     Leave,
+    Tick,
+    EndTick,
+    GiveUpTick,
 }
 
 impl Script {
-    const COUNT: usize = 24;
+    const COUNT: usize = 27;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -74,6 +88,9 @@ impl Script {
         Self::Stay,
         Self::End,
         Self::Leave,
+        Self::Tick,
+        Self::EndTick,
+        Self::GiveUpTick,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -94,7 +111,11 @@ impl Script {
             Action::Leader => Some(Self::Leader),
             Action::Watch => Some(Self::Watch),
             Action::Redeem => Some(Self::Redeem),
-            Action::WatchLeader | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
+            Action::WatchLeader
+            | Action::WatchHolder
+            | Action::LastTick
+            | Action::List { .. }
+            | Action::Ping { .. } => None,
         }
     }
 
@@ -146,11 +167,20 @@ impl Script {
             Self::Leave => parts!(
                 "leave_counted" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "leave" "release"
             ),
-            Self::AcquireAll => concat!(
-                "local function acquire(KEYS, ARGV)\n",
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire"),
+            Self::AcquireAll => concat!(acquire!(), parts!("acquire_all")),
+            Self::Tick => concat!(acquire!(), parts!("tick")),
+            // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
+            Self::EndTick => concat!(
+                "local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n",
+                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release"),
                 "end\n",
-                parts!("acquire_all")
+                parts!("granted" "end_tick")
+            ),
+            Self::GiveUpTick => concat!(
+                "local function release(KEYS, ARGV)\nARGV = {ARGV[1]}\n",
+                parts!("granted" "give_up"),
+                "end\n",
+                parts!("granted" "end_tick")
             ),
         }
     }

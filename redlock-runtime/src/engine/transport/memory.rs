@@ -14,6 +14,7 @@
 #[cfg(feature = "testing")]
 mod faults;
 mod inside;
+mod ticks;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -36,6 +37,7 @@ use crate::ground::limit::Limit;
 use crate::ground::token::{self, Token};
 use faults::Faults;
 use inside::{Inside, Member};
+use ticks::Ticks;
 
 type Inbox = UnboundedSender<ConnectionEvent>;
 
@@ -60,6 +62,7 @@ struct Store {
     purge_above: usize,
     /// The last fencing token.
     clock: u64,
+    ticks: Ticks,
     /// Who is told of the next change of a leader, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Inbox>>,
 }
@@ -71,8 +74,29 @@ impl Store {
             locks: HashMap::default(),
             purge_above: 0,
             clock: 0,
+            ticks: Ticks::default(),
             observers: HashMap::default(),
         }
+    }
+
+    /// The answer to a request that is for no lock, or changes none.
+    fn answer(&mut self, request: &Request, inbox: &Inbox, now: Moment) -> Option<Reply> {
+        Some(match request.action {
+            Action::List { .. } => {
+                let held = self.locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
+                let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
+                Reply::Page { cursor: 0, names: names.collect() }
+            }
+            Action::Ping { .. } => Reply::Done,
+            Action::LastTick => Reply::LastTick(self.ticks.last(&request.name, now)),
+            Action::WatchLeader => {
+                let observers = self.observers.entry(Arc::clone(&request.name)).or_default();
+                observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
+                observers.push(inbox.clone());
+                Reply::Done
+            }
+            _ => return None,
+        })
     }
 
     /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
@@ -199,21 +223,10 @@ impl MemoryNode {
             faults.renew_elsewhere(&mut store.locks, now);
         }
         store.forget_expired(now);
-        let Store { locks, clock, observers, .. } = &mut *store;
-        if let Action::List { .. } = request.action {
-            let held = locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
-            let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
-            return Reply::Page { cursor: 0, names: names.collect() };
+        if let Some(reply) = store.answer(request, inbox, now) {
+            return reply;
         }
-        if let Action::Ping { .. } = request.action {
-            return Reply::Done;
-        }
-        if let Action::WatchLeader = request.action {
-            let observers = observers.entry(Arc::clone(&request.name)).or_default();
-            observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
-            observers.push(inbox.clone());
-            return Reply::Done;
-        }
+        let Store { locks, clock, ticks, observers, .. } = &mut *store;
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
         let before = lock.leader();
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
@@ -221,6 +234,9 @@ impl MemoryNode {
         }
         lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
+            Action::Acquire(mode) if request.tick.is_some() => {
+                Reply::Acquire(ticks.acquire(request, now, || lock.acquire(request, mode, inbox, now, clock)))
+            }
             Action::Acquire(mode) if request.limit.is_counted() => {
                 Reply::Acquire(lock.enter(request, mode, inbox, now, clock))
             }
@@ -264,10 +280,14 @@ impl MemoryNode {
                 }
                 lock.renew(request, now, true)
             }
-            Action::Release => lock.release(request, now, clock),
+            Action::Release => {
+                ticks.end(request, lock.is(&request.token), now);
+                lock.release(request, now, clock)
+            }
             Action::Announce => lock.announce(request),
             Action::Inspect
             | Action::Leader
+            | Action::LastTick
             | Action::List { .. }
             | Action::Ping { .. }
             | Action::WatchLeader => Reply::Found(lock.found(now)),

@@ -2,9 +2,10 @@
 
 use super::*;
 
-const KINDS: [LockErrorKind; 16] = [
+const KINDS: [LockErrorKind; 17] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
+    LockErrorKind::TickTaken,
     LockErrorKind::Deadlock,
     LockErrorKind::QueueFull,
     LockErrorKind::Lost,
@@ -47,6 +48,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::TimedOut => {
             LockError::TimedOut { key, waited: Duration::ZERO, holder, in_front: Some(1) }
         }
+        LockErrorKind::TickTaken => LockError::TickTaken { key, tick: UNIX_EPOCH, by: holder },
         LockErrorKind::Deadlock => LockError::Deadlock { key, advice: reason },
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
@@ -110,7 +112,9 @@ fn each_error_that_is_about_a_key_names_it_and_two_name_the_holder() {
         );
         assert_eq!(error.key(), (!has_no_key).then_some(SECRET), "{kind}");
         let holder = error.holder().map(Holder::name);
-        assert_eq!(holder, error.is_busy().then_some(Some(SECRET)), "{kind}");
+        // Who has run a tick may hold its lock no longer.
+        let is_held = error.is_busy() && kind != LockErrorKind::TickTaken;
+        assert_eq!(holder, is_held.then_some(Some(SECRET)), "{kind}");
     }
     let (key, reason) = (None, "shut down");
     assert_eq!(LockError::ManagerClosed { key, reason }.key(), None);

@@ -50,7 +50,8 @@ pub enum LockEvent<'a> {
         reason: LostReason,
     },
     /// A call got [`LockError::Busy`] or [`LockError::TimedOut`], because another caller has the
-    /// lock. Also where `on_busy` makes a value of it.
+    /// lock. Also where `on_busy` makes a value of it. Not for a tick that is taken, as all but one
+    /// of a fleet find it.
     #[non_exhaustive]
     Busy {
         /// It names the key and the holder.
@@ -139,7 +140,7 @@ impl Events {
     }
 
     pub(crate) fn fails(&self, error: &LockError) {
-        if error.is_busy() {
+        if matches!(error, LockError::Busy { .. } | LockError::TimedOut { .. }) {
             self.tell(&LockEvent::Busy { error });
         }
     }

@@ -145,7 +145,7 @@ impl Wait {
 
     pub(super) fn fails(&mut self, error: &LockError) {
         // Callers that skip their work while another one does it expect this.
-        if error.kind() != LockErrorKind::Busy {
+        if !matches!(error.kind(), LockErrorKind::Busy | LockErrorKind::TickTaken) {
             mark_failed(&self.span, error);
         }
         self.ends(error.kind().as_str());

@@ -65,8 +65,9 @@ impl Lock {
         compare_limits(cx, &ask, other);
         cx.attempts.insert(id, Arc::clone(&ask.name));
         ask.kind = cx.hold_times.kind(&ask.origin);
-        // A local hand-over draws from the fencing tokens of its lock.
-        ask.fenced |= cx.settings.cohort > 0;
+        // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked
+        // for directly, or passed on: the server looks at the record of ticks first.
+        ask.fenced |= cx.settings.cohort > 0 || ask.tick.is_some();
         let is_behind = ask.after.is_some();
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
@@ -135,7 +136,8 @@ impl Lock {
             if !cx.abilities.votes && waiting.ask().queues() {
                 cx.by_token.insert(waiting.token().clone(), id);
             }
-            cx.outbox.push((id, Request { direct, ..waiting.request(action) }));
+            let tick = waiting.tick_request(cx.now);
+            cx.outbox.push((id, Request { direct, tick, ..waiting.request(action) }));
         } else {
             waiting.await_connection();
         }

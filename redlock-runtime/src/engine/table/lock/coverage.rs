@@ -93,6 +93,7 @@ fn name_of(action: Action) -> &'static str {
         Action::Inspect
         | Action::Leader
         | Action::WatchLeader
+        | Action::LastTick
         | Action::ForceRelease
         | Action::TakeAway
         | Action::List { .. }
@@ -109,13 +110,20 @@ fn reply_name(reply: &Reply) -> &'static str {
         Reply::Acquire(Verdict::QueueFull { .. }) => "queue full",
         Reply::Acquire(Verdict::Skipped) => "skipped",
         Reply::Acquire(Verdict::NoTicket { .. }) => "no ticket",
+        Reply::Acquire(Verdict::OfTick { verdict, .. }) => match **verdict {
+            Verdict::Granted { .. } => "granted for a tick",
+            Verdict::Claimed { .. } => "claimed for a tick",
+            Verdict::TickTaken { .. } => "tick taken",
+            _ => "busy for a tick",
+        },
+        Reply::Acquire(Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => "tick taken",
         Reply::Voted { .. } => "voted",
         Reply::Reserved { .. } => "reserved",
         Reply::Done => "done",
         Reply::HeldFor { .. } => "held",
         Reply::NotHeld => "not held",
         Reply::Free => "free",
-        Reply::Found(_) | Reply::Page { .. } => "found",
+        Reply::Found(_) | Reply::Page { .. } | Reply::LastTick(_) => "found",
         Reply::Refused(Refusal::NoScript) => "no script",
         Reply::Refused(Refusal::Unfinished) => "unfinished",
         Reply::Refused(Refusal::Contended) => "contended",

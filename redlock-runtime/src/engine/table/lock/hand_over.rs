@@ -87,7 +87,7 @@ impl Lock {
         self.end_long_wait(cx, next_id, if is_here { "acquired" } else { "cancelled" });
         self.take_waiting(next_id);
         if !is_here {
-            held.forget_min_hold();
+            held.set_unrun();
             cx.forget(next_id);
             return Some(held);
         }

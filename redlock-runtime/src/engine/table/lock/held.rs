@@ -18,12 +18,15 @@ use super::releasing::Releasing;
 use super::successors::{Successors, TOLD_AFTER, Turn};
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
-use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Reply, Request};
-use crate::engine::table::lock::waiting::Waiting;
+use crate::engine::protocol::{
+    Action, CLAIM, Disconnected, Refusal, Reply, Request, TickEffect, TickRequest,
+};
+use crate::engine::table::lock::waiting::{Waiting, unrun};
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::lease::{Lease, safe_until};
 use crate::ground::outcome::LostReason;
+use crate::ground::tick::{Tick, TickMissed};
 use crate::ground::token::Token;
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
@@ -108,6 +111,9 @@ pub(super) struct Held {
     queue: QueueSeen,
     /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
+    /// It is boxed because most locks are for no tick.
+    tick: Option<Box<Tick>>,
+    is_unrun: bool,
 }
 
 /// What the timer of a held lock is for. The first that is due counts, in this order.
@@ -182,6 +188,8 @@ impl Held {
             deliver_to: None,
             queue: QueueSeen { waited: true, ..QueueSeen::default() },
             fenced: ask.fenced,
+            tick: ask.tick.clone(),
+            is_unrun: false,
         }
     }
 
@@ -258,8 +266,19 @@ impl Held {
     }
 
     /// No body has run.
-    pub(super) fn forget_min_hold(&mut self) {
-        self.keep_until = None;
+    pub(super) fn set_unrun(&mut self) {
+        (self.keep_until, self.is_unrun) = (None, true);
+    }
+
+    /// What its release says of its tick. A body that has ended well ends it, if the grant has not.
+    fn tick_request(&self, is_held: bool) -> Option<Box<TickRequest>> {
+        let tick = self.tick.as_ref()?;
+        if self.is_unrun {
+            return unrun(tick);
+        }
+        let ends_it = tick.missed == TickMissed::Retry && is_held && self.lease.has_ended_well();
+        let effect = TickEffect::Record;
+        ends_it.then(|| Box::new(TickRequest { tick: **tick, age: Duration::ZERO, effect }))
     }
 
     /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
@@ -650,7 +669,8 @@ impl Held {
             request.passed_on = successors.for_release();
             request.releases = successors.releases(now);
         }
-        let was_seen = self.queue.marked || self.queue.waited;
+        request.tick = self.tick_request(early);
+        let was_seen = self.queue.marked || self.queue.waited || request.tick.is_some();
         request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted();
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;

@@ -63,9 +63,11 @@ impl Lock {
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
         let is_alone = fence == 0 && waiting.ask().limit.is_counted();
-        if is_alone || safe.since(cx.now) < claim / 4 {
+        let has_tick = waiting.ask().tick.is_some();
+        if is_alone || has_tick || safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock. Or a client
-            // that knows no counted locks has granted it: the server makes it one of several.
+            // that knows no counted locks has granted it: the server makes it one of several. Or another
+            // one may have run its tick meanwhile, at which no grant looks.
             waiting.set_granted();
             self.ask(cx, id);
             return;
@@ -162,8 +164,7 @@ impl Lock {
     /// The caller no longer waits: the attempt releases the lock that it has or may get.
     pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
         if let Some(mut held) = self.take_held(id) {
-            // No body has run.
-            held.forget_min_hold();
+            held.set_unrun();
             self.give_back(cx, id, &held, None);
         } else if self.waiting(id).is_some() {
             self.end_long_wait(cx, id, "cancelled");

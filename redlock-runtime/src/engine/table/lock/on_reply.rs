@@ -14,9 +14,17 @@ use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
+use crate::ground::error::{Holder, LockError};
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
+use crate::ground::tick::time_of;
+
+/// Why a nominal time is refused.
+const TICK_IS_AHEAD: &str = "its tick is more than a day ahead of the server's time, and would keep out all ticks before it: give \
+                             `tick_at` the time for which this call is due, and not the next one";
+
+const TICK_IS_OLD: &str = "its tick is so old that the server does not know any more whether it was run: the record of a `tick_at` \
+                           is kept for seven days, and that of a `tick` for two ticks, but for a day at least";
 
 impl Lock {
     /// The reply to a request of `id` that was sent at `sent`.
@@ -42,6 +50,9 @@ impl Lock {
         let is_release = matches!(action, Action::Release | Action::ExpireLater);
         match (self.attempt(id), reply) {
             (Some(Attempt::Waiting(waiting)), reply) if *waiting.token() == request.token => match reply {
+                Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
+                    self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
+                }
                 Reply::Acquire(verdict) => self.on_verdict(cx, id, sent, request, Ok(verdict)),
                 Reply::Refused(refusal) if action != Action::WatchHolder => {
                     self.on_verdict(cx, id, sent, request, Err(refusal));
@@ -117,6 +128,38 @@ impl Lock {
         }
     }
 
+    /// The verdict on a request for the lock of this tick.
+    fn on_verdict_of_tick(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        at_ms: u64,
+        verdict: Verdict,
+    ) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        waiting.set_tick(at_ms);
+        let key = Arc::clone(&waiting.ask().key);
+        let error = match verdict {
+            Verdict::TickTaken { last_ms, by } => {
+                let by = Box::new(Holder { owner: by, ..Holder::default() });
+                LockError::TickTaken { key, tick: time_of(last_ms), by }
+            }
+            Verdict::TickUnknown { is_ahead: true } => LockError::invalid(&key, TICK_IS_AHEAD),
+            Verdict::TickUnknown { is_ahead: false } => LockError::invalid(&key, TICK_IS_OLD),
+            verdict => {
+                self.on_verdict(cx, id, sent, request, Ok(verdict));
+                return;
+            }
+        };
+        // An earlier request may have given it a place.
+        if waiting.asks() == 1 {
+            waiting.set_turned_away();
+        }
+        self.fail(cx, id, error);
+    }
+
     /// The verdict on a request for the lock, or why there is none.
     fn on_verdict(
         &mut self,
@@ -140,6 +183,8 @@ impl Lock {
             return;
         }
         match verdict {
+            // `on_verdict_of_tick` has read it.
+            Ok(Verdict::OfTick { .. } | Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => {}
             Ok(Verdict::Granted { fence }) => {
                 // It was granted without a wait.
                 if !request.direct && !waiting.ask().limit.is_counted() {

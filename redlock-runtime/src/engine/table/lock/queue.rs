@@ -213,6 +213,7 @@ mod tests {
             max_hold: None,
             min_hold: None,
             limit: Limit::ONE,
+            tick: None,
             ticket: None,
             fenced: true,
             one_try: false,

@@ -18,13 +18,15 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
+    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, TickEffect,
+    TickRequest, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::lease::safe_until;
 use crate::ground::owner::Owner;
+use crate::ground::tick::{Tick, TickMissed};
 use crate::ground::token::Token;
 
 /// The event that a waiting attempt awaits.
@@ -341,6 +343,23 @@ impl Waiting {
             fenced: self.ask.fenced,
             limit: self.ask.limit,
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
+        }
+    }
+
+    /// The tick of a request that is sent now.
+    pub(super) fn tick_request(&self, now: Moment) -> Option<Box<TickRequest>> {
+        let tick = **self.ask.tick.as_ref()?;
+        let effect = match tick.missed {
+            TickMissed::Skip => TickEffect::Record,
+            TickMissed::Retry => TickEffect::Look,
+        };
+        Some(Box::new(TickRequest { tick, age: now.since(self.ask.started), effect }))
+    }
+
+    /// The server has told which tick it is: it stays the same for as long as this one waits.
+    pub(super) fn set_tick(&mut self, at_ms: u64) {
+        if let Some(tick) = &mut self.ask.tick {
+            tick.at_ms = Some(at_ms);
         }
     }
 
@@ -669,13 +688,20 @@ impl Waiting {
 
     /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
-        let mut releasing =
-            Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl);
+        let tick = self.ask.tick.as_ref().and_then(|tick| unrun(tick));
+        let request = Request { tick, ..self.request(Action::Release) };
+        let mut releasing = Releasing::new(now, Arc::clone(&self.ask.key), request, self.ask.ttl);
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.set_granted();
         }
         if self.is_queued() { releasing } else { releasing.after_unanswered(self.unanswered) }
     }
+}
+
+/// What the release of a lock whose body has not begun says of its tick.
+pub(super) fn unrun(tick: &Tick) -> Option<Box<TickRequest>> {
+    let is_recorded = tick.missed == TickMissed::Skip;
+    is_recorded.then(|| Box::new(TickRequest { tick: *tick, age: Duration::ZERO, effect: TickEffect::Undo }))
 }
 
 /// The time in a token is as precise as this.

@@ -20,6 +20,7 @@ mod pinging;
 mod releasing;
 mod renewing;
 mod tickets;
+mod ticks;
 mod watching;
 
 use std::sync::Arc;
@@ -127,6 +128,7 @@ impl Scenario {
             max_hold: None,
             min_hold,
             limit: Limit::ONE,
+            tick: None,
             ticket: None,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),

@@ -45,6 +45,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         max_hold: None,
         min_hold: None,
         limit: Limit::ONE,
+        tick: None,
         ticket: None,
         fenced: true,
         one_try: false,

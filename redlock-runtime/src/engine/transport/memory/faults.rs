@@ -155,12 +155,18 @@ impl MemoryNode {
         });
     }
 
+    /// From now on the time of the node is this, and goes on.
+    pub(crate) fn set_time(&self, since_1970: Duration) {
+        self.store().ticks.set_time(since_1970, self.clock.now());
+    }
+
     /// As after `FLUSHALL`. Fencing tokens grow all the same: on a server they begin with its time.
     pub(crate) fn lose_data(&self) {
         let mut store = self.store();
         for (name, mut lock) in store.locks.drain() {
             lock.take_away(&name);
         }
+        store.ticks.forget();
         drop(store);
         self.change(|state| {
             state.elsewhere.clear();

@@ -150,13 +150,14 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last ten to a quorum, or it asks the nodes otherwise.
+            // The table sends none of these last eleven to a quorum, or it asks the nodes otherwise.
             | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Redeem
             | Action::Draw
             | Action::Announce
             | Action::Leader
+            | Action::LastTick
             | Action::WatchLeader => tally.renew(),
         }
     }

@@ -1,0 +1,339 @@
+//! Once per tick: how many commands it costs, what a killed runner leaves, and what several real
+//! processes make of it whose timers are shifted.
+
+use std::env;
+use std::process::exit;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, say};
+use redlocked::{
+    LockError, LockErrorKind, LockGuard, LockManager, LockRequest, TickMissed, distributed_lock,
+};
+
+/// No test comes near its end.
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+fn yearly(locks: &LockManager, missed: TickMissed) -> LockRequest {
+    locks.lock("k").tick(YEAR).tick_missed(missed)
+}
+
+fn taken(request: LockRequest) -> bool {
+    matches!(request.acquire_blocking().map(drop), Err(LockError::TickTaken { .. }))
+}
+
+// What it costs -----------------------------------------------------------------------------------
+
+#[test]
+fn a_tick_that_is_taken_is_one_command_and_one_that_runs_is_two() {
+    for missed in [TickMissed::Skip, TickMissed::Retry] {
+        let server = RedisServer::start();
+        let (locks, others) = (connect(&server), connect(&server));
+        // Loads the scripts into the server.
+        for locks in [&locks, &others] {
+            let request = || locks.lock("warm").tick(YEAR).tick_missed(missed);
+            drop(request().run_blocking(|_| ()));
+            assert!(taken(request()));
+        }
+        let start = server.client_commands();
+        yearly(&locks, missed).run_blocking(|_| ()).unwrap();
+        let ran = server.client_commands() - start;
+        // Without a native command, a plain lock is released by one script, too.
+        assert_eq!(ran, 2, "{missed:?}");
+        for _ in 0..10 {
+            assert!(taken(yearly(&others, missed)));
+        }
+        assert_eq!(server.client_commands() - start, ran + 10, "{missed:?}");
+        let keys: Vec<_> = server.keys().into_iter().filter(|key| !key.contains("warm")).collect();
+        assert_eq!(keys, ["lock:k%queue%tick"]);
+    }
+}
+
+#[test]
+fn a_tick_is_named_by_the_server_and_a_later_nominal_time_is_another_one() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let now = SystemTime::now();
+    let at = |time: SystemTime| {
+        locks.lock("k").tick_at(time).acquire_blocking().map(|guard| guard.tick().unwrap())
+    };
+    let whole =
+        UNIX_EPOCH + Duration::from_millis(now.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64);
+    assert_eq!(at(now).unwrap(), whole);
+    assert_eq!(at(now).unwrap_err().kind(), LockErrorKind::TickTaken);
+    assert_eq!(at(now - SECOND).unwrap_err().kind(), LockErrorKind::TickTaken, "a later one was run");
+    assert_eq!(at(now + SECOND).unwrap(), whole + SECOND);
+    let day = 86_400 * SECOND;
+    for (time, says) in [(now + 2 * day, "a day ahead"), (now - 8 * day, "so old"), (UNIX_EPOCH, "so old")] {
+        let error = at(time).unwrap_err();
+        assert!(error.kind() == LockErrorKind::InvalidRequest && error.to_string().contains(says), "{error}");
+    }
+    let last = locks.last_tick_blocking("k").unwrap().unwrap();
+    assert_eq!(last.time(), whole + SECOND);
+    assert!(last.by().name().is_some_and(|name| name.ends_with(&format!(":{}", std::process::id()))));
+    assert_eq!(locks.last_tick_blocking("other").unwrap(), None);
+    // The full multiple that is nearest to the server's time.
+    let guard = locks.lock("hourly").tick(3600 * SECOND).acquire_blocking().unwrap();
+    let tick = guard.tick().unwrap();
+    let off = tick.duration_since(now).or_else(|_| now.duration_since(tick)).unwrap();
+    assert_eq!(tick.duration_since(UNIX_EPOCH).unwrap().as_secs() % 3600, 0);
+    assert!(off <= 1800 * SECOND + LIMIT, "{off:?}");
+}
+
+// Who runs it -------------------------------------------------------------------------------------
+
+#[test]
+fn while_a_tick_runs_it_is_taken_or_busy_as_its_missed_ticks_say() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    let guard = yearly(&locks, TickMissed::Skip).acquire_blocking().unwrap();
+    assert!(taken(yearly(&others, TickMissed::Skip).wait(LIMIT)), "it does not wait for what is over");
+    drop(guard);
+    let retried = |locks: &LockManager| locks.lock("retried").tick(YEAR).tick_missed(TickMissed::Retry);
+    let guard = retried(&locks).acquire_blocking().unwrap();
+    let error = retried(&others).acquire_blocking().map(drop).unwrap_err();
+    assert_eq!(error.kind(), LockErrorKind::Busy, "it may fail");
+    assert!(error.is_busy());
+    drop(guard);
+    assert!(!taken(retried(&others)), "a guard that is dropped has not ended well");
+    let failed = retried(&others).run_blocking(LockGuard::fail_tick);
+    failed.unwrap();
+    retried(&locks).run_blocking(|_| ()).unwrap();
+    assert!(taken(retried(&others)));
+}
+
+#[test]
+fn those_who_wait_for_a_runner_hear_that_it_has_ended_well_or_run_the_tick_themselves() {
+    for ends_well in [true, false] {
+        let server = RedisServer::start();
+        let locks = connect(&server);
+        let guard = yearly(&locks, TickMissed::Retry).acquire_blocking().unwrap();
+        let waiters: Vec<_> = (0..3)
+            .map(|_| {
+                let request = yearly(&connect(&server), TickMissed::Retry).wait(LIMIT);
+                thread::spawn(move || request.run_blocking(|_| ()).map_err(|error| error.kind()))
+            })
+            .collect();
+        eventually("they wait", || server.run::<usize>("ZCARD lock:k%queue") == 3);
+        if !ends_well {
+            guard.fail_tick();
+        }
+        guard.release_blocking().unwrap();
+        let outcomes: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        let ran = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(ran, usize::from(!ends_well), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(LockErrorKind::TickTaken))));
+        eventually("nothing else is left", || server.keys() == ["lock:k%queue%tick"]);
+    }
+}
+
+#[test]
+fn a_plain_caller_of_the_key_waits_its_turn_and_runs_no_tick() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    let plain = others.lock("k").acquire_blocking().unwrap();
+    let error = yearly(&locks, TickMissed::Skip).acquire_blocking().map(drop).unwrap_err();
+    assert_eq!(error.kind(), LockErrorKind::Busy);
+    plain.release_blocking().unwrap();
+    let tick = yearly(&locks, TickMissed::Skip).acquire_blocking().unwrap();
+    assert_eq!(others.lock("k").acquire_blocking().map(drop).unwrap_err().kind(), LockErrorKind::Busy);
+    drop(tick);
+    others.lock("k").run_blocking(|_| ()).unwrap();
+    assert!(taken(yearly(&locks, TickMissed::Skip)));
+}
+
+#[test]
+fn a_caller_that_is_dropped_before_its_body_begins_gives_the_tick_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let is_locked = || server.keys().contains(&"lock:k".to_owned());
+    kit::runtime().block_on(async {
+        let locks = LockManager::connect(&proxy.url()).await.unwrap();
+        for _ in 0..20 {
+            drop(locks.lock("warm").acquire().await);
+            proxy.hold_replies(true);
+            let executed = async {
+                while !is_locked() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                outcome = yearly(&locks, TickMissed::Skip).acquire() => panic!("the reply is held back: {outcome:?}"),
+                () = executed => {}
+            }
+            while is_locked() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            proxy.hold_replies(false);
+        }
+    });
+    assert!(yearly(&connect(&server), TickMissed::Skip).acquire_blocking().is_ok(), "no body has begun");
+}
+
+#[test]
+fn what_nobody_keeps_a_record_for_is_refused_before_anything_is_sent() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let cohort = LockManager::builder(server.url()).cohort(8).connect_blocking().unwrap();
+    let hour = || locks.lock("k").tick(3600 * SECOND);
+    let start = server.client_commands();
+    let cases = [
+        (locks.lock("k").tick(Duration::from_millis(999)), "at least 1 s"),
+        (locks.lock("k").tick_missed(TickMissed::Retry), "there is none"),
+        (hour().tick_at(SystemTime::now()), "leave out one"),
+        (hour().shared(), "`shared` or `permits`"),
+        (hour().permits(5), "`shared` or `permits`"),
+        (hour().min_hold(SECOND), "`min_hold`"),
+        (hour().reentrant(true), "`reentrant`"),
+        (locks.lock_all(["a", "b"]).tick(3600 * SECOND), "one key"),
+        (cohort.lock("k").tick(3600 * SECOND), "`cohort`"),
+    ];
+    for (request, says) in cases {
+        let error = request.acquire_blocking().map(drop).unwrap_err();
+        assert!(error.kind() == LockErrorKind::InvalidRequest && error.to_string().contains(says), "{error}");
+    }
+    let guard = hour().acquire_blocking().unwrap();
+    let error = guard.into_ticket_blocking(SECOND).map(drop).unwrap_err();
+    assert!(error.kind() == LockErrorKind::InvalidRequest && error.to_string().contains("tick"), "{error}");
+    assert!(server.client_commands() - start <= 3, "the tick that was run, and its ticket");
+}
+
+// Annotated functions -----------------------------------------------------------------------------
+
+#[distributed_lock(key = "skipped", global, tick = "366d", on_busy = Ok(false), manager = locks)]
+async fn skipped(locks: &LockManager, fails: bool) -> Result<bool, LockError> {
+    if fails { Err(LockError::NotConfigured) } else { Ok(true) }
+}
+
+#[distributed_lock(key = "retried", global, tick = "366d", tick_missed = "retry", on_busy = Ok(false), manager = locks)]
+async fn retried(locks: &LockManager, fails: bool) -> Result<bool, LockError> {
+    if fails { Err(LockError::NotConfigured) } else { Ok(true) }
+}
+
+type Outcome = Result<bool, LockError>;
+
+#[distributed_lock(key = "sync", global, tick_at = at, tick_missed = "retry", on_busy = Ok(false), guard = lock, manager = locks)]
+fn retried_sync(locks: &LockManager, at: SystemTime, fails: bool) -> Outcome {
+    assert!(lock.tick().is_some_and(|tick| tick <= at));
+    if fails {
+        return Err(LockError::NotConfigured);
+    }
+    Ok(true)
+}
+
+#[test]
+fn an_err_of_an_annotated_function_ends_its_tick_if_ticks_are_skipped_and_not_if_they_are_retried() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    kit::runtime().block_on(async {
+        assert!(skipped(&locks, true).await.is_err());
+        assert_eq!(skipped(&locks, false).await, Ok(false), "it is over");
+        assert!(retried(&locks, true).await.is_err());
+        assert_eq!(retried(&locks, false).await, Ok(true), "it is not");
+        assert_eq!(retried(&locks, false).await, Ok(false));
+    });
+    let at = SystemTime::now();
+    assert!(retried_sync(&locks, at, true).is_err());
+    assert_eq!(retried_sync(&locks, at, false), Ok(true));
+    assert_eq!(retried_sync(&locks, at, false), Ok(false));
+}
+
+// Several processes -------------------------------------------------------------------------------
+
+/// Runs in a process of its own.
+#[test]
+#[ignore = "runs in a worker process"]
+fn worker() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let (command, commands) = std::sync::mpsc::channel();
+    listen(move |line| drop(command.send(line)), || exit(0));
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    say("ready", &[]);
+    match job.task.as_str() {
+        "timer" => timer(&locks, job.numbers[0], job.numbers[1]),
+        task => {
+            let missed = if task == "skips" { TickMissed::Skip } else { TickMissed::Retry };
+            let request = locks.lock("k").tick(YEAR).tick_missed(missed).ttl(SECOND);
+            // It is killed in one of these.
+            let guard = request.acquire_blocking().unwrap();
+            say("inside", &[]);
+            let _ = commands.recv();
+            guard.release_blocking().unwrap();
+            say("released", &[]);
+            let _ = commands.recv();
+        }
+    }
+}
+
+/// A timer of one second, which fires `shift` ms beside the full second, for so many ticks. As the
+/// clock of this process goes wrong by some ms with each tick, so does its timer.
+fn timer(locks: &LockManager, shift: u64, ticks: u64) {
+    let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let first = since_1970().as_secs() + 2;
+    for second in first..first + ticks {
+        let off = (second * 7 + shift) % 40;
+        let due = Duration::from_secs(second) + Duration::from_millis(shift + off);
+        thread::sleep(due.saturating_sub(since_1970()));
+        let request = locks.lock("k").tick(SECOND);
+        match request.run_blocking(|guard| guard.tick().unwrap()) {
+            Ok(tick) => say("ran", &[tick.duration_since(UNIX_EPOCH).unwrap().as_secs()]),
+            Err(error) => assert!(error.is_busy(), "{error}"),
+        }
+    }
+    say("done", &[]);
+}
+
+/// Sixty ticks with `TICKS=60`, as `.ci/run` has it.
+#[test]
+fn three_processes_with_shifted_timers_run_each_tick_once() {
+    let ticks: u64 = env::var("TICKS").ok().and_then(|ticks| ticks.parse().ok()).unwrap_or(5);
+    let server = RedisServer::start();
+    // Before, near and behind the full second: at most half a second from it, however late they are.
+    let shifts = [0, 120, 740];
+    let mut workers =
+        shifts.map(|shift| Worker::start("ticks::worker", "timer", &server.url(), &[shift, ticks]));
+    let mut ran = Vec::new();
+    for worker in &mut workers {
+        for line in worker.last_words() {
+            ran.extend((line.word == "ran").then(|| line.numbers[0]));
+        }
+        worker.ends();
+    }
+    ran.sort_unstable();
+    let mut once = ran.clone();
+    once.dedup();
+    assert_eq!(ran, once, "no tick is run twice");
+    let all: Vec<u64> = (ran[0]..=ran[ran.len() - 1]).collect();
+    assert_eq!(ran, all, "no tick is missed");
+    assert!(ran.len() as u64 >= ticks, "{ran:?}");
+}
+
+#[test]
+fn a_killed_runner_leaves_its_tick_as_its_missed_ticks_say() {
+    let server = RedisServer::start();
+    for (task, missed) in [("skips", TickMissed::Skip), ("retries", TickMissed::Retry)] {
+        let _: String = server.run("FLUSHALL");
+        let locks = connect(&server);
+        let mut runner = Worker::start("ticks::worker", task, &server.url(), &[]);
+        runner.says("ready");
+        runner.says("inside");
+        runner.kill();
+        let next = yearly(&locks, missed).wait(LIMIT).acquire_blocking();
+        match missed {
+            TickMissed::Skip => assert_eq!(next.map(drop).unwrap_err().kind(), LockErrorKind::TickTaken),
+            TickMissed::Retry => next.unwrap().release_blocking().map(drop).unwrap(),
+        }
+        assert!(taken(yearly(&locks, missed)));
+        // One that is killed behind its end has ended it.
+        let _: String = server.run("FLUSHALL");
+        let mut runner = Worker::start("ticks::worker", task, &server.url(), &[]);
+        runner.says("ready");
+        runner.says("inside");
+        runner.tell("end");
+        runner.says("released");
+        runner.kill();
+        assert!(taken(yearly(&locks, missed)), "{missed:?}");
+    }
+}
