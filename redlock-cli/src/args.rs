@@ -309,7 +309,7 @@ pub(crate) struct RunArgs {
     pub(crate) key: String,
     /// Stands by, runs the command while this process leads, and stands by again when it no longer
     /// does, or when the command fails. Ends when the command ends with 0
-    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold"])]
+    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "tick"])]
     pub(crate) leader: bool,
     /// What `redlocked leader` and other processes are told of this leader, such as its address
     #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
@@ -333,6 +333,14 @@ pub(crate) struct RunArgs {
     /// several machines start at the same minute by their own clocks
     #[arg(help_heading = "Lease", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) min_hold: Option<Duration>,
+    /// Runs the command once per tick of this length, over all machines that start it at about the
+    /// same time by their own clocks. The server names the tick: the full multiple since 1970 that is
+    /// nearest. From 1s to 366 days
+    #[arg(help_heading = "Tick", long, value_name = "DURATION", conflicts_with = "min_hold", value_parser = humantime::parse_duration)]
+    pub(crate) tick: Option<Duration>,
+    /// What becomes of a tick whose machine dies, or whose command ends with another code than 0
+    #[arg(help_heading = "Tick", long, value_name = "WHAT", requires = "tick", default_value = "skip")]
+    pub(crate) tick_missed: Missed,
     /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a
     /// third of the ttl, at most 10s
     #[arg(help_heading = "Lease", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
@@ -340,6 +348,15 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(unix)]
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missed {
+    /// It is over
+    Skip,
+    /// A machine that comes later, or waits with --wait, runs the command
+    Retry,
 }
 
 #[derive(clap::Args, Debug)]
@@ -361,7 +378,7 @@ pub(crate) struct ManArgs {
 const RUN_EXIT_CODES: &str = "\
 Exit codes, as of flock(1):
       the code of the command, or 128 + the number of the signal that ended it
-   1  the lock was not acquired in time (-E sets another code)
+   1  the lock was not acquired in time, or the tick is taken (-E sets another code)
   64  the command line, the key or the address cannot be used
   69  the command cannot be started
   70  the lock was lost: the command was killed, or another caller may have been inside

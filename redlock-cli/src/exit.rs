@@ -37,7 +37,10 @@ impl Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let code = match &error {
-            LockError::Busy { .. } | LockError::TimedOut { .. } | LockError::QueueFull { .. } => CONFLICT,
+            LockError::Busy { .. }
+            | LockError::TimedOut { .. }
+            | LockError::TickTaken { .. }
+            | LockError::QueueFull { .. } => CONFLICT,
             LockError::InvalidKey { .. }
             | LockError::InvalidRequest { .. }
             | LockError::InvalidUrl { .. }

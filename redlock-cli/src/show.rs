@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use redlocked::{LockInfo, LockManager};
-use serde_json::Value;
+use redlocked::{LastTick, LockError, LockInfo, LockManager};
+use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 
 use crate::alive::watch;
@@ -17,11 +17,16 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
     let mut out = io::stdout().lock();
     let found = locks.inspect(&args.key).await?;
     let is_json = args.output.output == Some(Format::Json);
+    let tick =
+        if is_json || args.output.output.is_none() { last_tick(locks, &args.key).await? } else { None };
     let Some(lock) = found else {
         match args.output.output {
             Some(Format::Json) => writeln!(out, "{}", Value::Null)?,
             Some(_) => writeln!(io::stderr(), "`{}` is free", printable(&args.key))?,
-            None => writeln!(out, "`{}` is free", printable(&args.key))?,
+            None => {
+                writeln!(out, "`{}` is free", printable(&args.key))?;
+                write_tick(tick.as_ref(), &mut out)?;
+            }
         }
         return Ok(CONFLICT);
     };
@@ -30,12 +35,18 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
         if !args.quick {
             json["renewed"] = watch(locks, &lock).await?.is_renewed().into();
         }
+        if let Some(tick) = tick {
+            let by = tick.by();
+            json["last_tick"] =
+                json!({ "time": rfc3339(tick.time()), "name": by.name(), "function": by.function() });
+        }
         writeln!(out, "{json}")?;
     } else if args.output.output.is_some() {
         drop(out);
         Printer::new(&args.output).all(std::slice::from_ref(&lock))?;
     } else {
         describe(&lock, &mut out)?;
+        write_tick(tick.as_ref(), &mut out)?;
         if !args.quick {
             write!(out, "alive:       ")?;
             // Who reads sees the rest meanwhile.
@@ -44,6 +55,22 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
         }
     }
     Ok(OK)
+}
+
+/// `None` where there are no ticks: over a quorum.
+async fn last_tick(locks: &LockManager, key: &str) -> Result<Option<LastTick>, LockError> {
+    match locks.last_tick(key).await {
+        Err(LockError::InvalidRequest { .. }) => Ok(None),
+        last => last,
+    }
+}
+
+fn write_tick(tick: Option<&LastTick>, out: &mut impl Write) -> io::Result<()> {
+    let Some(tick) = tick else { return Ok(()) };
+    let by = tick.by().name().map_or_else(String::new, |name| format!(", run by {name}"));
+    let function = tick.by().function().map_or_else(String::new, |function| format!(" in {function}"));
+    let words = format!("{}{by}{function}", rfc3339(tick.time()));
+    writeln!(out, "{:LABEL$}  {}", "last tick:", beside(&words))
 }
 
 fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, TickMissed};
 
-use crate::args::{RunArgs, ServerArgs};
+use crate::args::{Missed, RunArgs, ServerArgs};
 use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
 use crate::lock_text::printable;
 use crate::run::group::Group;
@@ -80,6 +80,14 @@ async fn run_under_lock(
 async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
     let request = locks.lock(&args.key).ttl(args.ttl).label(label(args));
     let request = if let Some(least) = args.min_hold { request.min_hold(least) } else { request };
+    let missed = match args.tick_missed {
+        Missed::Skip => TickMissed::Skip,
+        Missed::Retry => TickMissed::Retry,
+    };
+    let request = match args.tick {
+        Some(tick) => request.tick(tick).tick_missed(missed),
+        None => request,
+    };
     if args.nonblock {
         return Ok(request.acquire().await?);
     }
@@ -136,6 +144,9 @@ async fn release(guard: LockGuard, ending: Ending) -> Result<u8, Failure> {
         return Ok(LOST);
     }
     let key = printable(guard.key());
+    if ending.code != 0 {
+        guard.fail_tick();
+    }
     match guard.release().await {
         Ok(ReleaseOutcome::Released) => {}
         Ok(ReleaseOutcome::AlreadyLost) => {

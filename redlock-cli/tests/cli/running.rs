@@ -346,3 +346,28 @@ fn a_leader_whose_command_cannot_be_started_ends_and_takes_no_options_of_a_wait(
     }
     assert_eq!(said(&server.url(), &["run", "--announce", "a", "loop", "--", "true"]).code, Some(64));
 }
+
+#[test]
+fn of_all_machines_that_start_a_tick_one_runs_it() {
+    let server = RedisServer::start();
+    let run = |options: &[&str], script: &str| {
+        let arguments = [&["run", "--tick", "366d"], options, &["k", "--", "sh", "-c", script]].concat();
+        let said = said(&server.url(), &arguments);
+        (said.code, said.err)
+    };
+    assert_eq!(run(&[], "exit 3").0, Some(3));
+    let (code, err) = run(&[], "exit 0");
+    assert!(code == Some(1) && err.starts_with("redlocked: the tick of `k` at "), "it is over: {err}");
+    assert_eq!(run(&["-E", "0"], "exit 5").0, Some(0));
+    let shown = said(&server.url(), &["show", "k"]);
+    assert!(shown.out.contains("last tick:") && shown.out.contains(" in sh"), "{}", shown.out);
+
+    let _: String = server.run("FLUSHALL");
+    let retry = ["--tick-missed", "retry"];
+    assert_eq!(run(&retry, "exit 3").0, Some(3));
+    assert_eq!(run(&retry, "exit 0").0, Some(0), "it has failed before");
+    assert_eq!(run(&retry, "exit 0").0, Some(1));
+    for options in [&["--min-hold", "1s"][..], &["--tick-missed", "again"], &["--leader"]] {
+        assert_eq!(run(options, "exit 0").0, Some(64), "{options:?}");
+    }
+}
