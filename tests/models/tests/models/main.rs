@@ -9,6 +9,7 @@
 mod hand_off;
 mod quorum;
 mod tickets;
+mod ticks;
 
 use std::fmt::Debug;
 use std::hash::Hash;
