@@ -39,6 +39,7 @@ pages! {
     #[cfg(any(not(doctest), feature = "testing"))]
     testing: "testing.md",
     tickets: "tickets.md",
+    ticks: "ticks.md",
     topologies: "topologies.md",
     troubleshooting: "troubleshooting.md",
     tuning: "tuning.md",
