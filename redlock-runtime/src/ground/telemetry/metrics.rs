@@ -99,7 +99,8 @@ pub(super) struct Wait(Option<Waiting>);
 
 struct Waiting {
     lock: SharedString,
-    kind: &'static str,
+    /// Half as large as the name of its kind: each future under a lock has room for it.
+    limit: Limit,
     since: Moment,
     callers: Gauge,
 }
@@ -110,15 +111,16 @@ impl Wait {
     }
 
     pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> Call {
-        let (lock, kind) = (label(origin), limit.kind());
-        let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => kind);
+        let lock = label(origin);
+        let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => limit.kind());
         callers.increment(1);
-        self.0 = Some(Waiting { lock: lock.clone(), kind, since: Moment::now(), callers });
+        self.0 = Some(Waiting { lock: lock.clone(), limit, since: Moment::now(), callers });
         Call { lock }
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold(self.0.as_ref().map(|&Waiting { ref lock, kind, .. }| {
+        Hold(self.0.as_ref().map(|&Waiting { ref lock, limit, .. }| {
+            let kind = limit.kind();
             begin_losses(lock);
             let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
             callers.increment(1);
@@ -129,14 +131,16 @@ impl Wait {
 
     /// It has waited for no other holder: its time would say nothing.
     pub(super) fn joins(&mut self) {
-        if let Some(Waiting { lock, kind, callers, .. }) = self.0.take() {
+        if let Some(Waiting { lock, limit, callers, .. }) = self.0.take() {
+            let kind = limit.kind();
             callers.decrement(1);
             counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => "joined").increment(1);
         }
     }
 
     pub(super) fn ends(&mut self, outcome: &'static str) {
-        if let Some(Waiting { lock, kind, since, callers }) = self.0.take() {
+        if let Some(Waiting { lock, limit, since, callers }) = self.0.take() {
+            let kind = limit.kind();
             callers.decrement(1);
             histogram!(WAIT, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
             counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => outcome).increment(1);
