@@ -16,9 +16,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::forks::powers_of_a_child;
 use crate::leads;
 use crate::oracle::CallId;
-use crate::plan::{Call, Gift, Hold, ProcessPlan, Way, What};
+use crate::plan::{Call, Gift, Hold, ProcessPlan, TICK, Way, What};
 use crate::run::{judge, tell};
 use crate::tickets::{self, Given};
+use crate::ticks;
 use crate::world::{ProcessId, World};
 
 /// How long a caller waits whose body polls another task.
@@ -39,11 +40,15 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
     match call.what {
         What::Hold(hold) => {
             let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
+            let tick = hold.tick.map(|missed| (hold.keys[0], missed));
             let outcome = match hold.leads {
                 Some(ends) => leads::perform(id, process, hold, ends, locks, settings.cohort > 0).await,
                 None => keep(id, process, &hold, &locks, settings).await,
             };
             World::here().note(|| format!("call {id}: {}", told(&outcome)));
+            if let (Some((key, missed)), Err(error)) = (tick, &outcome) {
+                ticks::on_taken(key, missed, error, id);
+            }
             if let Err(LockError::Busy { .. } | LockError::TimedOut { .. }) = outcome {
                 judge(|oracle| oracle.on_refused(id));
             }
@@ -127,6 +132,10 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) 
         Some(wait) => request.wait(Duration::from_millis(wait)),
         None => request.wait_forever(),
     };
+    let request = match hold.tick {
+        Some(missed) => request.tick(TICK).tick_missed(missed),
+        None => request,
+    };
     let request = match hold.min_hold {
         Some(min) => request.min_hold(Duration::from_millis(min)),
         None => request,
@@ -179,6 +188,9 @@ async fn keep(
         tickets::on_redeemed(hold.keys[0], given, id);
     }
     judge(|oracle| oracle.enters(id, &guard));
+    if let Some(missed) = hold.tick {
+        ticks::on_begun(hold.keys[0], missed, &guard, id);
+    }
     World::here().note(|| format!("call {id} is inside, fencing token {}", guard.fencing_token()));
     if hold.forks {
         World::here().note(|| format!("call {id}: process {} forks", process.0));
@@ -203,6 +215,9 @@ async fn keep(
         (Way::Release | Way::Run, Ok(guard), None) => {
             judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));
             let (left, sent) = (guard.remaining(), Instant::now());
+            if !left.is_zero() {
+                ticks::on_ended_well(hold.keys[0], &guard);
+            }
             let outcome = guard.release().await?;
             if outcome == ReleaseOutcome::AlreadyLost && !left.is_zero() {
                 judge(|oracle| oracle.says_lost(id, sent.elapsed(), left));

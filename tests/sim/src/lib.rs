@@ -52,4 +52,5 @@ pub mod run;
 pub mod server;
 pub mod shrink;
 pub mod tickets;
+pub mod ticks;
 pub mod world;

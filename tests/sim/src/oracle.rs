@@ -466,6 +466,11 @@ impl Oracle {
         }
     }
 
+    /// A tick of this lock was run twice, or is over and nobody has run it.
+    pub fn tick(&mut self, key: &str, what: String) {
+        self.violated("a tick is run once", format!("{key}: {what}"));
+    }
+
     /// Two calls have redeemed one ticket of this lock.
     pub fn redeemed_again(&mut self, key: &str, what: String) {
         // Older data may have the lock under the token of the ticket again.

@@ -21,8 +21,8 @@ use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
 use crate::room::{Room, caller_of};
 use crate::server::{Bytes, DEFAULT_USER, Version};
-use crate::tickets;
 use crate::world::{Fate, ProcessClock, ProcessId, ServerId, World, spawn};
+use crate::{tickets, ticks};
 
 /// How often the oracle looks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -51,6 +51,7 @@ pub(crate) fn tell(error: Option<LockError>) {
         LockError::Busy { .. } => "busy",
         LockError::TimedOut { .. } => "timed out",
         LockError::QueueFull { .. } => "queue full",
+        LockError::TickTaken { .. } => "tick taken",
         LockError::Lost { .. } => "lost",
         LockError::Unavailable { .. } => "unavailable",
         LockError::Misconfigured { .. } => "misconfigured",
@@ -153,6 +154,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
     tickets::begin();
+    ticks::begin();
     leads::begin(plan);
     prepare(&world, plan, &servers);
     let processes: Vec<_> = plan
@@ -287,7 +289,7 @@ fn unexpected(plan: &Plan, errors: &BTreeMap<&'static str, u64>) -> Option<Viola
     // A hold that is shorter than the way of an answer.
     let is_short = is_far && plan.shortest_hold() < 2 * plan.latency.lateness;
     let error = errors.keys().find(|error| match **error {
-        "busy" | "timed out" | "queue full" | "lost" => false,
+        "busy" | "timed out" | "queue full" | "tick taken" | "lost" => false,
         "unavailable" => !is_far && plan.shortest_wait() > 250,
         "misconfigured" => lists && !is_short,
         _ => true,
@@ -494,7 +496,7 @@ async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManag
     for server in &fleet.servers {
         let left: Vec<_> = world.with_server(*server, |server, now| {
             let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
-            keys.filter(|key| !key.ends_with("%clock")).collect()
+            keys.filter(|key| !key.ends_with("%clock") && !key.contains("%queue%tick")).collect()
         });
         if !left.is_empty() {
             judge(|oracle| oracle.violated("nothing is left after shutdown", format!("{left:?}")));

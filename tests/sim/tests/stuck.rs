@@ -43,6 +43,11 @@ fn a_lock_that_travels_has_one_holder_at_a_time_and_is_redeemed_once() {
 }
 
 #[test]
+fn a_tick_is_run_once_whoever_is_killed_stopped_or_cut_off() {
+    holds("ticks");
+}
+
+#[test]
 fn one_body_leads_at_a_time_and_the_next_one_follows_at_once() {
     holds("elections");
 }

@@ -54,4 +54,6 @@ pub(super) const STUCK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/stu
 pub(super) const TAKE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take.lua";
 pub(super) const TAKE_AWAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take_away.lua";
 pub(super) const TELL_LUA: &str = "redlock-runtime/src/engine/redis/scripts/tell.lua";
+pub(super) const TICK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/tick.lua";
+pub(super) const END_TICK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/end_tick.lua";
 pub(super) const VOTE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/vote.lua";

@@ -34,6 +34,7 @@ mod shares;
 mod stuck;
 mod survivors;
 mod tickets;
+mod ticks;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         followers::ALL,
         stuck::ALL,
         tickets::ALL,
+        ticks::ALL,
         elections::ALL,
         shares::ALL,
     ]
@@ -121,6 +123,7 @@ const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";
 const ONCE: &str = "a ticket is redeemed once";
+const ONE_RUN: &str = "a tick is run once";
 const ACTS_IN_TERM: &str = "a leader acts only in its term";
 const TOLD_OF_ITS_END: &str = "a task is told of the end of its term";
 const KNOWN_LEADER: &str = "the server knows its leader";

@@ -131,6 +131,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         forks: often(random, 16),
         redeems: false,
         gives: None,
+        tick: None,
         leads: None,
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
         blocks: 0,

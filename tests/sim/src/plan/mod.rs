@@ -8,8 +8,12 @@ mod matters;
 mod shares;
 mod stuck;
 mod tickets;
+mod ticks;
+
+use std::time::Duration;
 
 use fastrand::Rng;
+use redlock_runtime::TickMissed;
 
 use self::kinds::{KINDS, Kind, drawn};
 use self::matters::{MATTERS, Matter};
@@ -191,6 +195,9 @@ pub struct Hold {
     pub redeems: bool,
     /// In the end it gives the lock away.
     pub gives: Option<Gift>,
+    /// It is for the tick of its call, and this says what becomes of one whose run has not ended well.
+    /// A tick lasts [`TICK`].
+    pub tick: Option<TickMissed>,
     /// It is a candidate, which leads again and again until it leaves: for as long as it holds the
     /// lock else, and so its body ends.
     pub leads: Option<BodyEnds>,
@@ -219,6 +226,7 @@ impl Hold {
             forks: false,
             redeems: false,
             gives: None,
+            tick: None,
             leads: None,
             way: Way::Release,
             blocks: 0,
@@ -227,11 +235,18 @@ impl Hold {
 }
 
 impl Hold {
-    /// Several keys, a ticket and an election are for one caller alone.
+    /// Several keys, a ticket, a tick and an election are for one caller alone.
     fn may_share(&self) -> bool {
-        self.keys.len() == 1 && !self.redeems && self.gives.is_none() && self.leads.is_none()
+        self.keys.len() == 1
+            && self.tick.is_none()
+            && !self.redeems
+            && self.gives.is_none()
+            && self.leads.is_none()
     }
 }
+
+/// How long a tick lasts.
+pub const TICK: Duration = Duration::from_secs(1);
 
 /// A ticket that a caller asks for.
 #[derive(Clone, Copy, Debug)]

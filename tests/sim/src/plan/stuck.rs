@@ -8,16 +8,18 @@ use super::elections::elections;
 use super::matters::{Matter, one_of, processes};
 use super::shares::shares;
 use super::tickets::tickets;
+use super::ticks::ticks;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 8] = [
+pub(super) const STUCK: [(&str, Matter); 9] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
     ("refused-until-the-end", refused_until_the_end),
     ("blocking-callers", blocking_callers),
     ("tickets", tickets),
+    ("ticks", ticks),
     ("elections", elections),
     ("shares", shares),
 ];

@@ -1,0 +1,51 @@
+//! Defects of ticks.
+
+use super::files::{END_TICK_LUA, HELD, HOLDING, TICK_LUA};
+use super::{Mutant, ONE_RUN, edit};
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "tick-looks-at-no-record",
+        wrong: "Each caller that gets the lock runs its tick.",
+        violates: ONE_RUN,
+        edits: &[edit(TICK_LUA, "if last > tick or last == tick and not is_open then", "if false then")],
+    },
+    Mutant {
+        name: "skipped-tick-is-not-recorded",
+        wrong: "The tick of a runner that was killed is run by another one.",
+        violates: ONE_RUN,
+        edits: &[edit(
+            TICK_LUA,
+            "if ARGV[13] == 'record' and type(answer) == 'number' then",
+            "if false then",
+        )],
+    },
+    Mutant {
+        name: "retried-tick-is-over-with-its-grant",
+        wrong: "A tick whose runner has failed is over, although it is to be tried again.",
+        violates: ONE_RUN,
+        edits: &[edit(TICK_LUA, "if ARGV[13] == 'record' and", "if")],
+    },
+    Mutant {
+        name: "granted-waiter-runs-a-tick-that-is-over",
+        wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
+        violates: ONE_RUN,
+        edits: &[edit(
+            HOLDING,
+            "if is_alone || has_tick || safe",
+            "if is_alone || has_tick && false || safe",
+        )],
+    },
+    Mutant {
+        name: "dropped-guard-ends-its-tick",
+        wrong: "A tick is over although its guard was dropped.",
+        violates: ONE_RUN,
+        edits: &[edit(HELD, "&& is_held && self.lease.has_ended_well()", "&& is_held")],
+    },
+    Mutant {
+        name: "any-release-opens-the-tick",
+        wrong: "A caller that leaves opens the tick that another one has run.",
+        violates: ONE_RUN,
+        edits: &[edit(END_TICK_LUA, "if its_token == ARGV[1] then", "if its_token then")],
+    },
+];
