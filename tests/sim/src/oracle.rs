@@ -467,7 +467,7 @@ impl Oracle {
     }
 
     /// A tick of this lock was run twice, or is over and nobody has run it.
-    pub fn tick(&mut self, key: &str, what: String) {
+    pub fn tick(&mut self, key: &str, what: &str) {
         self.violated("a tick is run once", format!("{key}: {what}"));
     }
 

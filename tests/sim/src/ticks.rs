@@ -32,13 +32,13 @@ pub fn begin() {
 /// The body of a caller begins.
 pub fn on_begun(key: u8, missed: TickMissed, guard: &LockGuard, call: CallId) {
     let Some(tick) = guard.tick() else {
-        judge(|oracle| oracle.tick(&crate::callers::key(key), format!("call {call} knows of none")));
+        judge(|oracle| oracle.tick(&crate::callers::key(key), &format!("call {call} knows of none")));
         return;
     };
     let before = TICKS.with_borrow_mut(|ticks| ticks.begun.insert((key, tick), call));
     if let Some(before) = before.filter(|_| missed == TickMissed::Skip) {
         let what = format!("calls {before} and {call} have begun the one of {tick:?}");
-        judge(|oracle| oracle.tick(&crate::callers::key(key), what));
+        judge(|oracle| oracle.tick(&crate::callers::key(key), &what));
     }
 }
 
@@ -55,6 +55,6 @@ pub fn on_taken(key: u8, missed: TickMissed, error: &LockError, call: CallId) {
     let is_well = TICKS.with_borrow(|ticks| ticks.well.contains(&(key, *tick)));
     if missed == TickMissed::Retry && !is_well {
         let what = format!("that of {tick:?} is taken for call {call}, and no body has ended it well");
-        judge(|oracle| oracle.tick(&crate::callers::key(key), what));
+        judge(|oracle| oracle.tick(&crate::callers::key(key), &what));
     }
 }

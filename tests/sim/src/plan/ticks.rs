@@ -37,8 +37,8 @@ pub(super) fn ticks(mut plan: Plan, random: &mut Rng) -> Plan {
         }
     }
     for _ in 0..random.u64(0..6) {
-        let plain = Hold { hold: random.u64(0..50), wait: Some(500), ..Hold::of(random.u8(0..keys)) };
-        plan = plan.with_call(random.u64(0..5_000), random.usize(0..count), What::Hold(plain));
+        let other = Hold { hold: random.u64(0..50), wait: Some(500), ..Hold::of(random.u8(0..keys)) };
+        plan = plan.with_call(random.u64(0..5_000), random.usize(0..count), What::Hold(other));
     }
     if random.bool() {
         plan.latency = Latency { usual: 1, late: 20, lateness: 30 };
