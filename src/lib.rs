@@ -13,14 +13,16 @@ pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, HandOver,
     Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
-    LockManager, LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, ReleaseOutcome,
-    Term, TermEnd, TickMissed, Ticket, Waiter, current,
+    LockManager, LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, OnceRecord,
+    ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "fenced-redis")]
 pub use redlock_runtime::FencedRedis;
 #[cfg(feature = "testing")]
 pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
+#[cfg(feature = "once")]
+pub use redlock_runtime::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCodec};
 
 /// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where
 /// a template does not reach.

@@ -108,11 +108,26 @@ impl LockGuard {
         Self { engine, grants: grants.into(), hold: telemetry::Hold::default() }
     }
 
+    /// Of a body that runs once, and is done: there is nothing to hold.
+    pub(crate) fn of_no_lock(engine: Arc<Engine>) -> Self {
+        Self { engine, grants: Vec::new().into(), hold: telemetry::Hold::default() }
+    }
+
+    /// Whether it holds no lock, because its body, which runs once, is done.
+    #[cfg(feature = "once")]
+    pub(crate) fn is_of_no_lock(&self) -> bool {
+        self.grants.as_slice().is_empty()
+    }
+
     /// The caller that has waited for it has it now.
     pub(crate) fn observed(mut self, wait: &mut telemetry::Wait) -> Self {
         let mut owned = self.grants.as_slice().iter().filter(|grant| !grant.is_joined).peekable();
         if owned.peek().is_none() {
-            wait.joins();
+            if self.grants.as_slice().is_empty() {
+                wait.replays();
+            } else {
+                wait.joins();
+            }
             return self;
         }
         let events = self.engine.events();

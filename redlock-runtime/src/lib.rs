@@ -25,6 +25,9 @@ mod guard;
 mod inspect;
 mod manager;
 mod noted;
+#[cfg(feature = "once")]
+mod once;
+mod once_record;
 mod options;
 mod redeem;
 mod reentrancy;
@@ -55,6 +58,9 @@ pub use ground::tick::TickMissed;
 pub use guard::{HandOver, LockGuard};
 pub use inspect::{LastTick, LockInfo, Waiter};
 pub use manager::LockManager;
+#[cfg(feature = "once")]
+pub use once::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCodec};
+pub use once_record::OnceRecord;
 pub use options::OnLost;
 pub use request::LockRequest;
 #[cfg(feature = "testing")]
@@ -82,6 +88,8 @@ pub mod __private {
     pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::ground::owner::{Given, Site};
     pub use crate::noted::*;
+    #[cfg(feature = "once")]
+    pub use crate::once::{once, run_once, run_once_blocking, run_once_with_guard};
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
         NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,

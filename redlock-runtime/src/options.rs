@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::protocol::Once;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::key;
@@ -53,6 +54,8 @@ pub(crate) struct Rare {
     pub(crate) ticket: Option<Ticket>,
     /// One body runs for each.
     pub(crate) ticks: Option<Ticks>,
+    /// The body runs once for all calls.
+    pub(crate) once: Option<Arc<Once>>,
 }
 
 impl Default for Options {
@@ -142,6 +145,7 @@ impl Options {
         self.check_hold(manager, &key)?;
         self.check_sharing(manager, &key)?;
         self.check_ticks(manager, &key)?;
+        self.check_once(manager, &key)?;
         self.ticket().iter().try_for_each(|ticket| ticket.check(manager.prefix()))?;
         Ok(key)
     }
@@ -211,6 +215,27 @@ impl Options {
         refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
     }
 
+    /// What does not go with a body that runs once.
+    fn check_once(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
+        let Some(once) = self.once() else { return Ok(()) };
+        let refused = if !ttl_is_in_range(once.lasts) {
+            Some(ONCE_LASTS)
+        } else if self.sharing.limit().is_counted() {
+            Some("a body that runs once has its lock alone: leave out `shared` and `permits`")
+        } else if self.min_hold.is_some() {
+            Some("a body that runs once does not run again while its record lasts: leave out `min_hold`")
+        } else if self.reentrant {
+            Some("a body that runs once cannot join the lock of its caller: leave out `reentrant`")
+        } else if self.ticks().is_some() {
+            Some(
+                "`once` keeps one result for a key, and `tick` runs the body again at each tick: leave out one of them",
+            )
+        } else {
+            manager.engine().no_records()
+        };
+        refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
+    }
+
     /// The tick, of a request that was checked.
     pub(crate) fn tick(&self, key: &Arc<str>) -> Result<Option<Box<Tick>>, LockError> {
         self.ticks().map(|ticks| ticks.checked(key).map(Box::new)).transpose()
@@ -224,6 +249,11 @@ impl Options {
         self.rare.as_ref()?.ticket.as_ref()
     }
 
+    /// The body runs once.
+    pub(crate) fn once(&self) -> Option<&Arc<Once>> {
+        self.rare.as_ref()?.once.as_ref()
+    }
+
     pub(crate) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -235,6 +265,9 @@ impl Options {
         }
         if self.sharing.limit().is_counted() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
+        }
+        if self.once().is_some() {
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason: ONE_KEY.into() });
         }
         Ok(())
     }
@@ -290,6 +323,11 @@ const NO_TICKET: &str =
 
 const NOT_SEVERAL: &str = "a lock on several keys is held by one caller alone: leave out `shared` or `permits`, or take each \
                            key by a request of its own";
+
+const ONE_KEY: &str = "a body that runs once has one key, which its record is for: lock the others inside it";
+
+const ONCE_LASTS: &str =
+    "the time for which the result is kept (`once`) must be at least 10 ms and below 2^53 ms";
 
 pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
     if ttl_is_in_range(ttl) {

@@ -12,7 +12,7 @@ pub(crate) const LOCK: &str = "lock:k";
 pub(crate) const QUEUE: &str = "lock:k%queue";
 pub(crate) const CLAIM: &str = "lock:k%queue%claim";
 pub(crate) const HOLDERS: &str = "lock:k%queue%holders";
-const CLOCK: &str = "lock:%clock";
+pub(crate) const CLOCK: &str = "lock:%clock";
 
 /// Reads everything about the lock at one moment.
 const STATE: &str = "local now = redis.call('TIME')
@@ -115,6 +115,8 @@ impl Scripts {
             "Stay",
             "End",
             "Leave",
+            "AcquireOnce",
+            "Finish",
         ];
         let load = |name| {
             let script = redis::Script::new(&source(name));
@@ -185,6 +187,10 @@ impl Scripts {
             _ if names_holders => &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS],
             _ => &[LOCK, QUEUE, CLOCK, CLAIM],
         };
+        self.call_with(name, keys, arguments)
+    }
+
+    pub(crate) fn call_with(&mut self, name: &'static str, keys: &[&str], arguments: &[&str]) -> Value {
         let mut call = self.by_name[name].prepare_invoke();
         for key in keys {
             call.key(*key);
@@ -330,9 +336,26 @@ impl Scripts {
 pub(crate) fn source(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis");
     let list = std::fs::read_to_string(folder.join("scripts.rs")).unwrap();
-    let list = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
-    let list = list.split("parts!(").nth(1).unwrap().split(')').next().unwrap();
-    list.split('"').skip(1).step_by(2).map(edited).collect()
+    let acquire = list.split("macro_rules! acquire").nth(1).unwrap().split("concat!(").nth(1).unwrap();
+    let acquire = acquire.split("\n        )\n").next().unwrap();
+    let arm = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
+    let list = arm.split("\n            Self::").next().unwrap().replace("acquire!()", acquire);
+    // What stands between the parts is Lua, too.
+    let (mut source, mut is_part) = (String::new(), false);
+    for (number, text) in list.split('"').enumerate() {
+        if number % 2 == 0 {
+            is_part = match (text.rfind("parts!("), text.rfind(')')) {
+                (Some(begins), ends) => ends.is_none_or(|ends| ends < begins),
+                (None, Some(_)) => false,
+                (None, None) => is_part,
+            };
+        } else if is_part {
+            source.push_str(&edited(text));
+        } else {
+            source.push_str(&text.replace("\\n", "\n"));
+        }
+    }
+    source
 }
 
 /// The text of a part, with the mistake that is tested.

@@ -1,5 +1,6 @@
-//! The scripts of locks that several may have at a time, and of ticks, called by hand on a real server:
-//! what they do to the keys, whom they tell, and that a random mix of all kinds of callers keeps the rule.
+//! The scripts of locks that several may have at a time, of ticks, and of bodies that run once, called by
+//! hand on a real server: what they do to the keys, whom they tell, and that a random mix of all kinds of
+//! callers keeps the rule.
 //!
 //! `one_server` shows the same locks as callers see them.
 #![allow(
@@ -14,5 +15,6 @@
 mod by_hand;
 mod counted;
 mod mistakes;
+mod once;
 mod random_kinds;
 mod ticks;

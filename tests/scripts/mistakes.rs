@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Edit, fails_with, part};
 use crate::counted;
+use crate::once;
 use crate::random_kinds;
 use crate::ticks;
 
@@ -229,6 +230,82 @@ const MISTAKES: &[Mistake] = &[
         "redis.call('SET', KEYS[6], '0|',",
         ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
     ),
+    // Bodies that run once.
+    mistake(
+        "acquire_once",
+        "if found and found.result then return",
+        "if found and found.result and ARGV[3] == 'join' then return",
+        once::a_body_runs_once_and_those_that_wait_are_told,
+    ),
+    mistake(
+        "acquire_once",
+        "if parse(value_of(KEYS[1])) == ARGV[1] then return 1 end",
+        "",
+        once::a_grant_by_a_push_is_given_back_and_tells_the_next,
+    ),
+    mistake(
+        "acquire_once",
+        ".. '|once') and 1 or 0",
+        ".. '|other') and 1 or 0",
+        once::a_grant_by_a_push_is_given_back_and_tells_the_next,
+    ),
+    mistake("acquire_once", "found.fingerprint ~= fingerprint", "false", once::a_key_stands_for_one_request),
+    mistake(
+        "acquire_once",
+        "and not (found and found.runner == runner)",
+        "",
+        once::what_was_interrupted_is_an_error_where_it_is_asked_for,
+    ),
+    mistake(
+        "acquire_once",
+        "if found and ARGV[11] == 'error' then return",
+        "if false then return",
+        once::what_was_interrupted_is_an_error_where_it_is_asked_for,
+    ),
+    mistake(
+        "acquire_once",
+        "redis.sha1hex(found.result) == ARGV[12]",
+        "true",
+        once::a_result_that_is_ignored_counts_as_none,
+    ),
+    mistake(
+        "keep_result",
+        "parse(value) == ARGV[1], found",
+        "true, found",
+        once::a_result_whose_lock_was_lost_is_not_stored,
+    ),
+    mistake(
+        "keep_result",
+        "and not is_done and found.runner == runner then",
+        "and found.runner == runner then",
+        once::a_grant_by_a_push_is_given_back_and_tells_the_next,
+    ),
+    mistake(
+        "keep_result",
+        "elseif how == 'undone'",
+        "elseif how ~= 'done'",
+        once::what_was_interrupted_is_an_error_where_it_is_asked_for,
+    ),
+    mistake(
+        "keep_result",
+        "elseif how == 'done' and is_done and found.runner == runner then",
+        "elseif how == 'done' and is_done then",
+        once::a_result_whose_lock_was_lost_is_not_stored,
+    ),
+    mistake(
+        "keep_result",
+        "elseif how == 'done' and is_done and found.runner == runner then",
+        "elseif false then",
+        once::a_body_runs_once_and_those_that_wait_are_told,
+    ),
+    mistake(
+        "finish",
+        "if is_held and is_done then",
+        "if is_held and how == 'done' then",
+        once::a_grant_by_a_push_is_given_back_and_tells_the_next,
+    ),
+    mistake("finish", "if kind == 'once' then", "if kind then", once::a_plain_waiter_behind_gets_the_lock),
+    mistake("once", "'PX', lasts", "'PX', 1000", once::a_body_runs_once_and_those_that_wait_are_told),
 ];
 
 #[test]

@@ -54,7 +54,7 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
             )
         }
         Err(message) => message,
-        Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold"].contains(&option) => {
+        Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold", "once"].contains(&option) => {
             let no_limit =
                 if option == "max_hold" && millis == 0 { "; leave it out for no limit" } else { "" };
             format!("`{option} = \"{text}\"` is too short: the minimum is `{MIN_MILLIS}ms`{no_limit}")
@@ -116,6 +116,7 @@ fn why_not_forever(option: &str) -> &'static str {
         "max_hold" => "leave it out, and nothing limits how long the lock is held",
         "min_hold" => "the lock would never be free again",
         "tick" => "the function would run once and never again",
+        "once" => "the server keeps each result for so long: write how long a repeated call may come",
         _ => "it frees the lock of a process that has crashed; a living one renews it",
     }
 }

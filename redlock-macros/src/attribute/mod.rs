@@ -46,6 +46,7 @@ pub(crate) struct LockArgs {
     pub(crate) reentrant: Option<bool>,
     pub(crate) guard: Option<Ident>,
     pub(crate) ticket: Option<Ident>,
+    pub(crate) once: Option<Once>,
     pub(crate) manager: Option<Expr>,
     pub(crate) on_busy: Option<Expr>,
     pub(crate) on_error: Option<Expr>,
@@ -75,6 +76,11 @@ impl LockArgs {
         self.key.iter().chain(self.keys.iter().flatten())
     }
 
+    /// The keys, and the request that the key stands for.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &Key> {
+        self.all_keys().chain(self.once.as_ref().and_then(|once| once.by.as_ref()))
+    }
+
     /// The name that the body sees its lock under.
     pub(crate) fn binding(&self) -> Option<&Ident> {
         self.ticket.as_ref().or(self.guard.as_ref())
@@ -82,7 +88,8 @@ impl LockArgs {
 
     /// The durations, the number of permits, and the time of a tick, that are expressions.
     pub(crate) fn amounts(&self) -> impl Iterator<Item = &Expr> {
-        let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold, &self.tick];
+        let once = self.once.as_ref().map_or(&None, |once| &once.lasts);
+        let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold, &self.tick, once];
         let lengths = lengths.into_iter().filter_map(|length| match length {
             Some(Length::Expr(expr)) => Some(&**expr),
             _ => None,
@@ -92,7 +99,7 @@ impl LockArgs {
 
     /// The expressions that are evaluated before the lock is taken.
     pub(crate) fn settings(&self) -> Vec<TokenStream> {
-        let keys = self.all_keys().filter_map(|key| match key {
+        let keys = self.all_names().filter_map(|key| match key {
             Key::Expr(expr) => Some(&**expr),
             Key::Template(_) | Key::Broken => None,
         });
@@ -117,7 +124,7 @@ impl LockArgs {
 
     /// True if a template names the argument.
     pub(crate) fn names(&self, argument: &str) -> bool {
-        self.all_keys().any(|key| {
+        self.all_names().any(|key| {
             matches!(key, Key::Template(template) if template.values().any(|value| value.root() == argument))
         })
     }
@@ -131,6 +138,18 @@ impl LockArgs {
             self.reentrant = Some(value);
         }
     }
+}
+
+/// The options of a body that runs once. At least one of them is given.
+#[derive(Default)]
+pub(crate) struct Once {
+    /// The words themselves, for their spans.
+    pub(crate) words: Vec<Ident>,
+    pub(crate) lasts: Option<Length>,
+    pub(crate) by: Option<Key>,
+    /// The words of the runtime.
+    pub(crate) interrupted: Option<&'static str>,
+    pub(crate) undecodable: Option<&'static str>,
 }
 
 /// The options seen so far.
@@ -224,6 +243,7 @@ impl Draft {
             "on_lost" => {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
+            "once" | "once_by" | "on_interrupted" | "on_undecodable" => once(args, name, value, errors),
             "permits" => args.permits = errors.keep(permits::permits(value)),
             "global" | "shared" | "reentrant" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
@@ -296,6 +316,20 @@ impl Draft {
                 .for_each(|key| *key = Key::Broken);
         }
         self.args
+    }
+}
+
+/// One of the options of a body that runs once.
+fn once(args: &mut LockArgs, name: Ident, value: Expr, errors: &mut Errors) {
+    let text = name.to_string();
+    let once = args.once.get_or_insert_default();
+    once.words.push(name);
+    let word = |reruns| if reruns { "Rerun" } else { "Error" };
+    match text.as_str() {
+        "once" => once.lasts = errors.keep(length::length(value, "once")),
+        "once_by" => once.by = keys::key(value, errors),
+        "on_interrupted" => once.interrupted = errors.keep(value::reruns(&value, &text)).map(word),
+        _ => once.undecodable = errors.keep(value::reruns(&value, &text)).map(word),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 21] = [
+pub(crate) const OPTIONS: [&str; 25] = [
     "key",
     "keys",
     "global",
@@ -21,6 +21,10 @@ pub(crate) const OPTIONS: [&str; 21] = [
     "reentrant",
     "guard",
     "ticket",
+    "once",
+    "once_by",
+    "on_interrupted",
+    "on_undecodable",
     "manager",
     "on_busy",
     "on_error",
@@ -31,10 +35,10 @@ pub(crate) const OPTIONS: [&str; 21] = [
 pub(crate) const FLAGS: [&str; 3] = ["global", "shared", "reentrant"];
 
 /// The options that take a duration.
-pub(super) const DURATIONS: [&str; 5] = ["ttl", "wait", "max_hold", "min_hold", "tick"];
+pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 19] = [
+const SYNONYMS: [(&str, &[&str]); 21] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("global", &["singleton", "oneforall"]),
@@ -130,6 +134,20 @@ const SYNONYMS: [(&str, &[&str]); 19] = [
     ("on_lost", &["onloss", "iflost", "lost"]),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
+    (
+        "once",
+        &[
+            "idempotent",
+            "idempotency",
+            "idempotencykey",
+            "runonce",
+            "dedup",
+            "deduplicate",
+            "remember",
+            "memoize",
+        ],
+    ),
+    ("once_by", &["fingerprint", "payload", "requesthash"]),
     ("ticket", &["handover", "handoff", "detach", "giveaway", "transfer"]),
     (
         "manager",
@@ -220,6 +238,10 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "reentrant" => "reentrant = true",
         "guard" => "guard = lock",
         "ticket" => "ticket = lock",
+        "once" => "once = \"24h\"",
+        "once_by" => "once_by = \"{amount}\"",
+        "on_interrupted" => "on_interrupted = \"error\"",
+        "on_undecodable" => "on_undecodable = \"rerun\"",
         "manager" => "manager = self.locks",
         "on_busy" => "on_busy = Ok(())",
         "on_error" => "on_error = |error| ...",

@@ -83,6 +83,22 @@ pub(crate) fn when_lost(value: &Expr) -> Result<WhenLost> {
     Err(Error::new_spanned(value, message))
 }
 
+/// What happens to a body that runs once: it runs again, or its caller gets an error.
+pub(crate) fn reruns(value: &Expr, option: &str) -> Result<bool> {
+    let text = match literal(value)? {
+        Some(Lit::Str(lit)) => lit.value(),
+        _ => String::new(),
+    };
+    match text.as_str() {
+        "rerun" => Ok(true),
+        "error" => Ok(false),
+        _ => Err(Error::new_spanned(
+            value,
+            format!("expected `{option} = \"rerun\"` or `{option} = \"error\"`"),
+        )),
+    }
+}
+
 /// The value of `on_lost` that `text` was probably meant to be.
 fn meant(text: &str) -> Option<&'static str> {
     let text = text.trim().to_lowercase();

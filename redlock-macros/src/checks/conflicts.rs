@@ -2,12 +2,12 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Expr, Ident, ReturnType, Signature, Type};
+use syn::{Expr, GenericArgument, Ident, PathArguments, ReturnType, Signature, Type};
 
-use crate::attribute::LockArgs;
 use crate::attribute::length::Length;
 use crate::attribute::recovery::written;
 use crate::attribute::value::{OnLost, WhenLost};
+use crate::attribute::{LockArgs, Once};
 use crate::errors::Errors;
 
 /// Options that contradict one another, independent of the function.
@@ -41,6 +41,9 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             errors.at(permits.value(), format!("{subject}: remove `permits`, or lock one `key`"));
         }
     }
+    if let Some(once) = &args.once {
+        with_once(args, once, errors);
+    }
     // A tick may be taken, however long its caller waits.
     if let (Some(Length::Forever), Some(on_busy), None) = (&args.wait, &args.on_busy, subject_of_a_tick(args))
     {
@@ -49,6 +52,38 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
              remove `on_busy`",
         );
+    }
+}
+
+/// A body whose result is kept.
+fn with_once(args: &LockArgs, once: &Once, errors: &mut Errors) {
+    let Some(word) = once.words.iter().find(|word| *word == "once").or(once.words.first()) else { return };
+    if word != "once" {
+        errors.at(
+            word,
+            format!("`{word}` is about a body that runs once: write `once = \"24h\"`, too, or remove it"),
+        );
+    }
+    let refused = [
+        (
+            args.keys.is_some(),
+            "has one key, which its result is for: lock one `key`, and the others inside it",
+        ),
+        (args.shared.is_some(), "has its lock alone: remove `once`, or `shared`"),
+        (args.permits.is_some(), "has its lock alone: remove `once`, or `permits`"),
+        (args.min_hold.is_some(), "does not run again while its result is kept: remove `min_hold`"),
+        (
+            args.ticket.is_some(),
+            "stores its result when its holder releases the lock: remove `once`, or `ticket`",
+        ),
+        (
+            args.tick.is_some() || args.tick_at.is_some(),
+            "has one result for its key, and a tick runs it again each time: remove `once`, or the tick",
+        ),
+        (args.reentrant == Some(true), "cannot join the lock of its caller: remove `once`, or `reentrant`"),
+    ];
+    for (_, why) in refused.into_iter().filter(|(is_given, _)| *is_given) {
+        errors.at(word, format!("a body that runs once {why}"));
     }
 }
 
@@ -171,8 +206,20 @@ pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
     );
 }
 
-/// A closure in the place of a value of the return type.
+/// A closure in the place of a value of the return type, and a body that runs once without a result to keep.
 pub(crate) fn with_the_return_type(args: &LockArgs, sig: &Signature, errors: &mut Errors) {
+    if let Some(word) = args.once.as_ref().and_then(|once| once.words.first())
+        && sig.asyncness.is_some()
+    {
+        match &sig.output {
+            ReturnType::Type(_, ty) if is_opaque(ty) => errors.at(
+                ty,
+                "a body that runs once stores its result, and `impl Trait` is no type that a later call could read it as: name the type",
+            ),
+            ReturnType::Type(_, ty) if matches!(&**ty, Type::Path(_) | Type::Macro(_)) => {}
+            _ => errors.at(word, "a body that runs once returns a `Result`, whose `Ok` is stored"),
+        }
+    }
     let is_result = matches!(&sig.output, ReturnType::Type(_, ty)
         if matches!(&**ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result")));
     if let Some(Expr::Closure(closure)) = &args.on_busy
@@ -184,6 +231,17 @@ pub(crate) fn with_the_return_type(args: &LockArgs, sig: &Signature, errors: &mu
             format!("`on_busy` is the value to return, and not a closure: write `on_busy = {value}`"),
         );
     }
+}
+
+/// True for `impl Trait`, and for a `Result` of it.
+fn is_opaque(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return matches!(ty, Type::ImplTrait(_)) };
+    path.path.segments.last().is_some_and(|last| match &last.arguments {
+        PathArguments::AngleBracketed(given) => {
+            given.args.iter().any(|given| matches!(given, GenericArgument::Type(Type::ImplTrait(_))))
+        }
+        _ => false,
+    })
 }
 
 #[cfg(test)]

@@ -218,8 +218,12 @@ impl<'a> Expansion<'a> {
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
         let closure = self.noted("noted_blocking", quote!(#attr #closure));
+        let run = Ident::new(
+            if self.args.once.is_some() { "run_once_blocking" } else { "run_blocking" },
+            Span::mixed_site(),
+        );
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::run_blocking(#lock_name, #closure)
+            #krate::__private::#run(#lock_name, #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -343,7 +347,13 @@ impl<'a> Expansion<'a> {
     fn awaited(&self, lock: &TokenStream, body: &TokenStream, guarded: bool) -> TokenStream {
         let Self { krate, lock: lock_name, body: body_name, .. } = self;
         let span = Span::mixed_site();
-        let run = Ident::new(if guarded { "run_with_guard" } else { "run" }, span);
+        let run = match (self.args.once.is_some(), guarded) {
+            (false, false) => "run",
+            (false, true) => "run_with_guard",
+            (true, false) => "run_once",
+            (true, true) => "run_once_with_guard",
+        };
+        let run = Ident::new(run, span);
         let locked = quote_spanned! {span=>
             {
                 #lock

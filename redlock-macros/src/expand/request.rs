@@ -72,16 +72,52 @@ impl Request<'_> {
             let method = Ident::new(method, span);
             quote_spanned!(span=> #krate::__private::#method(#names, #site))
         };
-        if !calls.is_empty() {
+        if !calls.is_empty() || args.once.is_some() {
             request.extend(quote_spanned!(span=> .with_options() #calls));
         }
-        if keys.iter().any(|key| matches!(key, Key::Template(template) if key::constant(template).is_none()))
+        let request = self.once(request, errors);
+        if args
+            .all_names()
+            .any(|key| matches!(key, Key::Template(template) if key::constant(template).is_none()))
         {
             let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
             quote_spanned!(span=> let #lock = { #template #request };)
         } else {
             quote_spanned!(span=> let #lock = #request;)
         }
+    }
+
+    // Output:  once(lock(…).with_options(), Duration::from_millis(86_400_000)).by(key.render(…))
+    //
+    /// The request of a body that runs once.
+    fn once(self, request: TokenStream, errors: &mut Errors) -> TokenStream {
+        let Self { args, krate, .. } = self;
+        let Some(once) = &args.once else { return request };
+        let span = Span::mixed_site();
+        let lasts = match &once.lasts {
+            Some(Length::Millis(millis, _)) => {
+                let millis = Literal::u64_unsuffixed(*millis);
+                quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
+            }
+            Some(Length::Expr(lasts)) => lasts.to_token_stream(),
+            // Only after an error.
+            Some(Length::Forever) | None => TokenStream::new(),
+        };
+        let mut request = quote_spanned!(span=> #krate::__private::once(#request, #lasts));
+        if let Some(by) = &once.by {
+            let by = self.name(by, errors);
+            request.extend(quote_spanned!(span=> .by(#by)));
+        }
+        for (method, ty, word) in [
+            ("on_interrupted", "OnInterrupted", once.interrupted),
+            ("on_undecodable", "OnUndecodable", once.undecodable),
+        ] {
+            if let Some(word) = word {
+                let [method, ty, word] = [method, ty, word].map(|name| Ident::new(name, span));
+                request.extend(quote_spanned!(span=> .#method(#krate::#ty::#word)));
+            }
+        }
+        request
     }
 
     /// One key, as a `String`.

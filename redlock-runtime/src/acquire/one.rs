@@ -119,6 +119,7 @@ impl AcquireOne {
                 }
                 Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(*error)),
                 Ok(AcquireOutcome::Skipped) => OneOutcome::Skipped,
+                Ok(AcquireOutcome::Replayed) => OneOutcome::Done(Ok(LockGuard::of_no_lock(engine))),
                 Err(_) => OneOutcome::Done(Err(LockError::closed(&key, ENGINE_GONE))),
             },
             (State::Asked { .. } | State::Done, _) => return Poll::Pending,
@@ -187,6 +188,7 @@ impl Options {
             limit: self.sharing.limit(),
             tick,
             ticket: self.ticket().map(|ticket| ticket.token().clone()),
+            once: self.once().cloned(),
             fenced: self.fenced,
             one_try: deadline.one_try,
             after,

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, LastTick, Reply, Request};
+use super::protocol::{
+    Action, Confirmation, Disconnected, Id, Inspection, LastTick, Once, Reply, Request, Run, RunRecord,
+};
 use crate::engine::hold_times::HoldKind;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -50,6 +52,13 @@ pub(crate) enum Command {
     Release {
         id: Id,
         response: Option<Response>,
+    },
+    /// Release a lock whose body runs once, and say what has become of that.
+    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes it"))]
+    Finish {
+        id: Id,
+        run: Run,
+        response: Response,
     },
     /// Release a lock to whoever redeems its ticket: its key stays for so long.
     HandOver {
@@ -115,6 +124,8 @@ pub(crate) struct Ask {
     pub(crate) tick: Option<Box<Tick>>,
     /// The token of a ticket, which is redeemed: the lock is taken over, and not waited for.
     pub(crate) ticket: Option<Token>,
+    /// Its body runs once.
+    pub(crate) once: Option<Arc<Once>>,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
     pub(crate) fenced: bool,
     /// A busy lock is an error at once.
@@ -145,6 +156,8 @@ pub(crate) enum AcquireOutcome {
     /// The key in front of it, in a request for several keys, is not held yet: this one was not
     /// tried.
     Skipped,
+    /// Its body, which runs once, is done: the [result](Once::result) is where the ask has it.
+    Replayed,
 }
 
 impl From<LockError> for AcquireOutcome {
@@ -258,6 +271,16 @@ pub(crate) enum AdminOp {
         ttl: Duration,
         caller: oneshot::Sender<Result<bool, LockError>>,
     },
+    /// What is known of a body that runs once.
+    Record {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<Option<RunRecord>, LockError>>,
+    },
+    /// Forget that. True when something was known.
+    ClearRecord {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<bool, LockError>>,
+    },
     /// All names that match the pattern, read in pages.
     List {
         pattern: Arc<str>,
@@ -294,6 +317,8 @@ impl AdminOp {
             Self::Leader { name, watches: false, .. } => (Action::Leader, name),
             Self::LastTick { name, .. } => (Action::LastTick, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
+            Self::Record { name, .. } => (Action::Record, name),
+            Self::ClearRecord { name, .. } => (Action::ClearRecord, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
             Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
         };
@@ -308,7 +333,10 @@ impl AdminOp {
             | Self::Leader { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
-            Self::ReleaseToken { caller, .. } => {
+            Self::ReleaseToken { caller, .. } | Self::ClearRecord { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+            Self::Record { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
             Self::LastTick { caller, .. } => {
@@ -343,7 +371,14 @@ impl AdminOp {
                 drop(caller.send(Ok(last)));
                 None
             }
-            (Self::ReleaseToken { caller, .. }, reply @ (Reply::Done | Reply::NotHeld)) => {
+            (Self::Record { caller, .. }, Reply::Recorded(record)) => {
+                drop(caller.send(Ok(record)));
+                None
+            }
+            (
+                Self::ReleaseToken { caller, .. } | Self::ClearRecord { caller, .. },
+                reply @ (Reply::Done | Reply::NotHeld),
+            ) => {
                 drop(caller.send(Ok(reply == Reply::Done)));
                 None
             }

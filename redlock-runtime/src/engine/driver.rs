@@ -417,6 +417,7 @@ impl Driver {
             Command::Fence { id, caller } => self.table.fence(now, id, caller),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Finish { id, run, response } => self.table.finish(now, id, run, response),
             Command::HandOver { id, lasts, response } => self.table.hand_over(now, id, lasts, response),
             Command::Confirmed { id, token, confirmation } => {
                 self.table.confirmed(now, id, &token, confirmation);

@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     multi_key: MultiKey,
     /// Why its locks are held by one caller at a time; `None` where several may be inside.
     only_exclusive: Option<&'static str>,
+    /// Why it has no records of bodies that run once; `None` where it has.
+    no_records: Option<&'static str>,
     io_timeout: Duration,
     clock: Clock,
     events: Events,
@@ -74,6 +76,7 @@ impl Engine {
         engine.events = events;
         if settings.cohort > 0 {
             engine.only_exclusive = Some(NOT_IN_COHORTS);
+            engine.no_records = Some(NOT_ONCE_IN_COHORTS);
         }
         engine.home.iter().for_each(Home::start);
         Ok(engine)
@@ -93,6 +96,7 @@ impl Engine {
             tokens: TokenSource::default(),
             multi_key,
             only_exclusive: multi_key.is_by_votes().then_some(NOT_BY_VOTES),
+            no_records: multi_key.is_by_votes().then_some(NOT_ONCE_BY_VOTES),
             io_timeout,
             clock,
             events: Events::default(),
@@ -192,6 +196,11 @@ impl Engine {
         self.only_exclusive.map(|_| reason)
     }
 
+    /// Why no body runs once.
+    pub(crate) fn no_records(&self) -> Option<&'static str> {
+        self.no_records
+    }
+
     /// Completes after so long, on the clock of its leases; at once where no loop runs.
     pub(crate) async fn sleep(&self, lasts: Duration) {
         let (caller, over) = oneshot::channel();
@@ -261,6 +270,12 @@ const NO_TICKS_BY_VOTES: &str = "over a quorum of independent servers nobody kee
 
 const NO_TICKS_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on without the server, which keeps the record of ticks: \
                                    leave out the tick, or connect a manager without `cohort` for it";
+
+const NOT_ONCE_BY_VOTES: &str = "over a quorum of independent servers no one server has the result of a body that runs once: use \
+                                 one server, Sentinel or a Cluster";
+
+const NOT_ONCE_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on from one caller to the next, which would not see \
+                                   that the body has run: connect a manager without `cohort` for these requests";
 
 /// The error when no thread answers. Only a fork is known to cause it.
 pub(crate) const ENGINE_GONE: &str = "this lock manager does not run in this process, which was forked after it was started: connect a new one";

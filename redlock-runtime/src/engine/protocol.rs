@@ -1,6 +1,6 @@
 //! Requests to a node, its replies and its pushes: the same for Redis and for `memory://`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::slots::Slot;
@@ -47,6 +47,10 @@ pub(crate) struct Request {
     pub(crate) phase: u64,
     /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
     pub(crate) tick: Option<Box<TickRequest>>,
+    /// Of a lock whose body runs once. It is part of the place in the queue, too.
+    pub(crate) once: Option<Arc<Once>>,
+    /// Of its release.
+    pub(crate) run: Run,
 }
 
 impl Request {
@@ -65,6 +69,8 @@ impl Request {
             limit: Limit::ONE,
             phase: 0,
             tick: None,
+            once: None,
+            run: Run::default(),
         }
     }
 
@@ -114,6 +120,48 @@ pub(crate) struct LastTick {
     /// In ms since 1970.
     pub(crate) at_ms: u64,
     pub(crate) by: Option<Owner>,
+}
+
+/// A body that runs once for its key: its result is kept in a record beside the lock, and later
+/// callers get it in place of the lock.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
+pub(crate) struct Once {
+    /// Of the request that the key stands for; `-` without one.
+    pub(crate) fingerprint: Box<str>,
+    /// How long the record lasts, from when it is written.
+    pub(crate) lasts: Duration,
+    /// A body that was interrupted runs again.
+    pub(crate) reruns: bool,
+    /// A result that cannot be decoded: it counts as none.
+    pub(crate) ignores: Option<Arc<[u8]>>,
+    /// The result of the body, if it was done before: where the engine leaves it for the caller.
+    pub(crate) result: OnceLock<Arc<[u8]>>,
+}
+
+/// What has become of a body that runs once, when its lock is released.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
+pub(crate) enum Run {
+    /// It has not begun, or has failed: it may run again.
+    Undone,
+    /// It has begun, and nobody knows its end.
+    #[default]
+    Interrupted,
+    /// It has this result, which is stored in the same step in which the lock is released.
+    Done(Arc<[u8]>),
+}
+
+/// What is known of a body that runs once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RunRecord {
+    /// Since 1970, by the clock of the server: since when it runs, or when it was done.
+    pub(crate) since: Duration,
+    pub(crate) owner: Option<Owner>,
+    /// `-` without one.
+    pub(crate) fingerprint: Box<str>,
+    /// `None` while it runs, or when it was interrupted.
+    pub(crate) result: Option<Arc<[u8]>>,
 }
 
 /// To whom a process has passed a lock on. The server may have it under the token of the request or
@@ -191,6 +239,10 @@ pub(crate) enum Action {
     /// If the lock is held under the token of the ticket, this token holds it from now on, for the
     /// ttl. Past its queue: to those who wait, it was held all the time.
     Redeem,
+    /// What is known of the body of this lock that runs once?
+    Record,
+    /// Forget that.
+    ClearRecord,
 }
 
 impl Action {
@@ -254,6 +306,8 @@ pub(crate) enum Reply {
     Found(Option<Inspection>),
     /// Last tick: that one, if any is over.
     LastTick(Option<LastTick>),
+    /// Record: what is known, if anything is.
+    Recorded(Option<RunRecord>),
     /// List: some names, and the cursor of the next page; zero at the end.
     Page { cursor: u64, names: Vec<String> },
     /// The server did not execute it.
@@ -285,6 +339,9 @@ pub(crate) enum Verdict {
     TickTaken { last_ms: u64, by: Option<Owner> },
     /// The tick is so old that nobody knows whether it is over, or too far ahead.
     TickUnknown { is_ahead: bool },
+    /// The body of this lock, which runs once, does not run. `kept`: the token has the lock or a
+    /// place, which are to be released.
+    NotRun { why: NotRun, kept: bool },
 }
 
 impl Verdict {
@@ -296,6 +353,17 @@ impl Verdict {
             _ => None,
         }
     }
+}
+
+/// Why a body that runs once does not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NotRun {
+    /// It is done, and this is its result.
+    Done(Arc<[u8]>),
+    /// The key stands for another request.
+    Reused,
+    /// It was interrupted: by whom and since when, as in [`RunRecord`].
+    Interrupted { owner: Option<Owner>, since: Duration },
 }
 
 impl Reply {
@@ -393,6 +461,9 @@ pub(crate) enum PushKind {
     /// The waiter asked again and had lost its place in the queue: others of this process may have
     /// lost theirs, too.
     PlaceLost,
+    /// The body of this lock, which runs once, is done: the waiter has left the queue, and asks for
+    /// the result.
+    Done,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -119,6 +119,48 @@ pub enum LockError {
         /// The [fencing token](crate::LockGuard::fencing_token) that came too late.
         fence: u64,
     },
+    /// The record of a body that [runs once](crate::LockRequest::once) is that of another request:
+    /// the same key was used with another [`by`](crate::OnceRequest::by). The body did not run.
+    #[non_exhaustive]
+    KeyReused {
+        /// The key, without the prefix.
+        key: Arc<str>,
+    },
+    /// A body that runs once has begun before, and nobody knows whether its effects are done: its
+    /// process died, it was cancelled, or it lost the lock. Only with
+    /// [`OnInterrupted::Error`](crate::OnInterrupted::Error). It stays so until an operator has
+    /// looked, and clears the record ([`clear_once`](crate::LockManager::clear_once), or `redlocked
+    /// once clear KEY`), or until the record expires.
+    #[non_exhaustive]
+    Interrupted {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// Who ran it; without a lease.
+        by: Box<Holder>,
+        /// Since when, by the clock of the server.
+        since: SystemTime,
+    },
+    /// The stored result of a body that runs once cannot be decoded: its type has changed since. The
+    /// body did not run. [`OnUndecodable::Rerun`](crate::OnUndecodable::Rerun) runs it again.
+    #[non_exhaustive]
+    Undecodable {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// What the codec says.
+        reason: Arc<str>,
+    },
+    /// A body that runs once has run to its end, and its result was not stored: it is too large, it
+    /// cannot be encoded, the lock was lost meanwhile, or Redis gave no answer. Its effects are done.
+    /// Other callers do not get this result: for them it was interrupted.
+    #[non_exhaustive]
+    NotStored {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// Why it was not stored.
+        reason: Arc<str>,
+        /// The result as it was to be stored, if it could be encoded. It is not part of the message.
+        result: Option<Arc<Vec<u8>>>,
+    },
     /// The lock was taken and released at once, because too few
     /// [`replicas`](crate::LockManagerBuilder::replicas) confirmed it in time.
     #[non_exhaustive]
@@ -246,6 +288,10 @@ impl LockError {
             Self::QueueFull { .. } => LockErrorKind::QueueFull,
             Self::Lost { .. } => LockErrorKind::Lost,
             Self::Fenced { .. } => LockErrorKind::Fenced,
+            Self::KeyReused { .. } => LockErrorKind::KeyReused,
+            Self::Interrupted { .. } => LockErrorKind::Interrupted,
+            Self::Undecodable { .. } => LockErrorKind::Undecodable,
+            Self::NotStored { .. } => LockErrorKind::NotStored,
             Self::NotReplicated { .. } => LockErrorKind::NotReplicated,
             Self::Unavailable { .. } => LockErrorKind::Unavailable,
             Self::Misconfigured { .. } => LockErrorKind::Misconfigured,
@@ -287,6 +333,10 @@ impl LockError {
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
             | Self::Fenced { key, .. }
+            | Self::KeyReused { key }
+            | Self::Interrupted { key, .. }
+            | Self::Undecodable { key, .. }
+            | Self::NotStored { key, .. }
             | Self::NotReplicated { key, .. }
             | Self::InvalidKey { key, .. }
             | Self::InvalidRequest { key, .. } => Some(key),
@@ -337,9 +387,9 @@ impl LockError {
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
     ///   [`Unavailable`](Self::Unavailable): one second.
     /// - [`TickTaken`](Self::TickTaken) has none: the next tick comes at its time.
-    /// - [`Lost`](Self::Lost) and [`Fenced`](Self::Fenced) have none: the body has begun, and only
-    ///   its author knows whether it
-    ///   can be repeated.
+    /// - [`Lost`](Self::Lost), [`Fenced`](Self::Fenced), [`Interrupted`](Self::Interrupted) and
+    ///   [`NotStored`](Self::NotStored) have none: the body has begun, and only its author knows
+    ///   whether it can be repeated.
     ///
     /// # Examples
     ///
@@ -372,6 +422,10 @@ impl LockError {
             | Self::Deadlock { .. }
             | Self::Lost { .. }
             | Self::Fenced { .. }
+            | Self::KeyReused { .. }
+            | Self::Interrupted { .. }
+            | Self::Undecodable { .. }
+            | Self::NotStored { .. }
             | Self::Misconfigured { .. }
             | Self::ManagerClosed { .. }
             | Self::ShutdownIncomplete { .. }
@@ -400,6 +454,12 @@ impl LockError {
 
     pub(crate) fn invalid(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
         Self::InvalidRequest { key: Arc::clone(key), reason: reason.into() }
+    }
+
+    pub(crate) fn interrupted(key: Arc<str>, owner: Option<Owner>, since: Duration) -> Self {
+        let by = Box::new(Holder { owner, ..Holder::default() });
+        let since = UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH);
+        Self::Interrupted { key, by, since }
     }
 
     pub(crate) fn closed(key: &Arc<str>, reason: &'static str) -> Self {
@@ -450,6 +510,25 @@ impl fmt::Display for LockError {
                 f,
                 "`{key}` was locked by a later holder, so this write, with fencing token {fence}, was refused: drop the \
                  transaction, and take the lock again where the work can be repeated"
+            ),
+            Self::KeyReused { key } => write!(
+                f,
+                "`{key}` stands for another request, which came before this one: use a key of its own for each request"
+            ),
+            Self::Interrupted { key, by, .. } => write!(
+                f,
+                "the body of `{key}`, which runs once, was interrupted in {}: see whether its effects are done, then `redlocked \
+                 once clear {key}` lets it run again",
+                by.runner()
+            ),
+            Self::Undecodable { key, reason } => write!(
+                f,
+                "the stored result of `{key}` cannot be decoded: {reason}. `redlocked once clear {key}` forgets it, and \
+                 `on_undecodable = \"rerun\"` runs the body again"
+            ),
+            Self::NotStored { key, reason, .. } => write!(
+                f,
+                "the body of `{key}`, which runs once, has run to its end, and its result was not stored: {reason}"
             ),
             Self::NotReplicated { key, wanted, reached } => write!(
                 f,
@@ -531,6 +610,15 @@ impl Holder {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
+    }
+
+    /// Its name and its function.
+    fn runner(&self) -> Cow<'_, str> {
+        match (self.name(), self.function()) {
+            (Some(name), Some(function)) => format!("{name} in {function}").into(),
+            (Some(name), None) => name.into(),
+            (None, _) => "an unknown process".into(),
+        }
     }
 
     /// Its name, or what else there is to say of it.
@@ -703,6 +791,14 @@ pub enum LockErrorKind {
     Lost,
     /// [`LockError::Fenced`](crate::LockError::Fenced)
     Fenced,
+    /// [`LockError::KeyReused`](crate::LockError::KeyReused)
+    KeyReused,
+    /// [`LockError::Interrupted`](crate::LockError::Interrupted)
+    Interrupted,
+    /// [`LockError::Undecodable`](crate::LockError::Undecodable)
+    Undecodable,
+    /// [`LockError::NotStored`](crate::LockError::NotStored)
+    NotStored,
     /// [`LockError::NotReplicated`](crate::LockError::NotReplicated)
     NotReplicated,
     /// [`LockError::Unavailable`](crate::LockError::Unavailable)
@@ -746,6 +842,10 @@ impl LockErrorKind {
             Self::QueueFull => "queue_full",
             Self::Lost => "lost",
             Self::Fenced => "fenced",
+            Self::KeyReused => "key_reused",
+            Self::Interrupted => "interrupted",
+            Self::Undecodable => "undecodable",
+            Self::NotStored => "not_stored",
             Self::NotReplicated => "not_replicated",
             Self::Unavailable => "unavailable",
             Self::Misconfigured => "misconfigured",

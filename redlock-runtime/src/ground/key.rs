@@ -28,6 +28,9 @@ pub(crate) const LEADER: &str = "%queue%leader";
 /// The name of the record of the last tick, as that of a queue.
 pub(crate) const TICK: &str = "%queue%tick";
 
+/// Behind the name of a lock: the record of its body that runs once.
+pub(crate) const ONCE: &str = "%queue%once";
+
 /// Behind the prefix: a manager's channel.
 pub(crate) const INBOX: &str = "%inbox";
 

@@ -17,6 +17,8 @@ use super::{Grant, LockGuard};
 use crate::block_on::{block_on, block_on_until};
 use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::ENGINE_GONE;
+#[cfg(feature = "once")]
+use crate::engine::protocol::Run;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::LockError;
 use crate::ground::host::Runtime;
@@ -86,6 +88,25 @@ impl LockGuard {
             grant.lease().ends_tick();
         }
         all_released(self.grants.map(|grant| self.release_one(grant)))
+    }
+
+    /// Sends the release of a body that runs once, and what has become of it.
+    #[cfg(feature = "once")]
+    pub(crate) fn begin_finish(&self, run: &Run) -> PendingRelease {
+        self.hold.ends();
+        all_released(self.grants.map(|grant| {
+            let (caller, outcome) = oneshot::channel();
+            grant.is_released.store(true, Ordering::Relaxed);
+            let response = Response::to(caller);
+            self.engine.send(Command::Finish { id: grant.hold.id, run: run.clone(), response });
+            OneRelease { key: Arc::clone(grant.lease().key()), outcome }
+        }))
+    }
+
+    /// The same for sync code.
+    #[cfg(feature = "once")]
+    pub(crate) fn finish_blocking(&self, run: &Run) -> Result<ReleaseOutcome, LockError> {
+        block_on(&self.engine, async { self.begin_finish(run).await })
     }
 
     /// Sends a release for each lock without one. Returns them if the caller waits for them.

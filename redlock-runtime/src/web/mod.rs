@@ -30,6 +30,8 @@ enum Answer {
     /// A key that a template has written is refused only for a value in it, which came with the
     /// request.
     InvalidName,
+    /// The key of a request that is done, with another request.
+    Reused,
     /// A defect or a setting of the service, or a body that was stopped in the middle.
     Failed,
 }
@@ -42,7 +44,7 @@ impl Answer {
         match answer {
             Self::Failed => telemetry::request_failed(error),
             Self::Unavailable => telemetry::request_not_served(error),
-            Self::InUse | Self::Done | Self::TooManyWait | Self::InvalidName => {}
+            Self::InUse | Self::Done | Self::TooManyWait | Self::InvalidName | Self::Reused => {}
         }
         answer
     }
@@ -56,9 +58,13 @@ impl Answer {
                 Self::Unavailable
             }
             LockErrorKind::InvalidKey => Self::InvalidName,
+            LockErrorKind::KeyReused => Self::Reused,
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
             | LockErrorKind::Fenced
+            | LockErrorKind::Interrupted
+            | LockErrorKind::Undecodable
+            | LockErrorKind::NotStored
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
@@ -76,6 +82,7 @@ impl Answer {
             Self::TooManyWait => 429,
             Self::Unavailable => 503,
             Self::InvalidName => 400,
+            Self::Reused => 422,
             Self::Failed => 500,
         }
     }
@@ -86,6 +93,7 @@ impl Answer {
             Self::Done => "nothing is left to do until the next time: this was begun elsewhere",
             Self::TooManyWait => "too many requests wait for this resource: try again later",
             Self::Unavailable => "the service is unavailable for the moment: try again later",
+            Self::Reused => "this key was used for another request: use a new one",
             Self::InvalidName => "the name of this resource is empty, too long, or reserved",
             Self::Failed => "the service failed to handle this request",
         }
@@ -122,9 +130,13 @@ mod tests {
             LockErrorKind::NotReplicated | LockErrorKind::Unavailable => (503, Some("1")),
             LockErrorKind::ManagerClosed => (503, None),
             LockErrorKind::InvalidKey => (400, None),
+            LockErrorKind::KeyReused => (422, None),
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
             | LockErrorKind::Fenced
+            | LockErrorKind::Interrupted
+            | LockErrorKind::Undecodable
+            | LockErrorKind::NotStored
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest

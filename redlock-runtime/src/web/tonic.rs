@@ -42,7 +42,7 @@ impl From<LockError> for Status {
             Answer::Done => Code::AlreadyExists,
             Answer::TooManyWait => Code::ResourceExhausted,
             Answer::Unavailable => Code::Unavailable,
-            Answer::InvalidName => Code::InvalidArgument,
+            Answer::InvalidName | Answer::Reused => Code::InvalidArgument,
             Answer::Failed => Code::Internal,
         };
         let mut status = Self::new(code, answer.text());
@@ -78,10 +78,13 @@ mod tests {
                     (Code::Unavailable, Some("1000"))
                 }
                 LockErrorKind::ManagerClosed => (Code::Unavailable, None),
-                LockErrorKind::InvalidKey => (Code::InvalidArgument, None),
+                LockErrorKind::InvalidKey | LockErrorKind::KeyReused => (Code::InvalidArgument, None),
                 LockErrorKind::Deadlock
                 | LockErrorKind::Lost
                 | LockErrorKind::Fenced
+                | LockErrorKind::Interrupted
+                | LockErrorKind::Undecodable
+                | LockErrorKind::NotStored
                 | LockErrorKind::Misconfigured
                 | LockErrorKind::ShutdownIncomplete
                 | LockErrorKind::InvalidRequest

@@ -50,6 +50,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         limit: Limit::ONE,
         tick: None,
         ticket: None,
+        once: None,
         fenced: true,
         one_try: false,
         after: None,

@@ -51,6 +51,15 @@ impl<'a> Command<'a> {
         self
     }
 
+    /// Appends a word that need not be text.
+    pub(super) fn bytes(&mut self, word: &[u8]) -> &mut Self {
+        self.words += 1;
+        write_length(self.into, b'$', word.len());
+        self.into.extend_from_slice(word);
+        self.into.extend_from_slice(b"\r\n");
+        self
+    }
+
     /// No more words.
     pub(super) fn end(self) {
         let Self { into, start, words } = self;

@@ -10,8 +10,8 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Counted, Inspection, LastTick, Place, Push, PushKind, Record, Redirect, Refusal,
-    Reply, ServerTime, Verdict,
+    Action, ConnectionEvent, Counted, Inspection, LastTick, NotRun, Place, Push, PushKind, Record, Redirect,
+    Refusal, Reply, RunRecord, ServerTime, Verdict,
 };
 use crate::engine::slots::Slot;
 use crate::ground::error::Holder;
@@ -43,6 +43,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             | Action::Release
             | Action::TakeAway
             | Action::Announce
+            | Action::ClearRecord
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(1),
@@ -60,6 +61,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             | Action::Reserve { .. }
             | Action::Draw
             | Action::Announce
+            | Action::ClearRecord
             | Action::Repair { .. }
             | Action::RaiseFence { .. }
             | Action::Watch,
@@ -97,6 +99,8 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             read_found(action, &parts)
         }
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
+        (Action::Record, Value::Nil) => Reply::Recorded(None),
+        (Action::Record, Value::BulkString(record)) => read_run(&record),
         (_, other) => nonsense(&other),
     }
 }
@@ -210,6 +214,31 @@ fn owner(member: &str) -> Option<Owner> {
     token::owner_of(token)
 }
 
+/// The record of a body that runs once, as `once.lua` writes it.
+fn read_run(record: &[u8]) -> Reply {
+    let mut parts = record.splitn(6, |byte| *byte == b'|');
+    let mut text = || std::str::from_utf8(parts.next()?).ok();
+    let (fingerprint, state, since, _runner, owner) = (text(), text(), text(), text(), text());
+    let since = since.and_then(|since| since.parse().ok()).map(Duration::from_millis);
+    match (fingerprint, state, since, owner, parts.next()) {
+        (Some(fingerprint), Some(state @ ("s" | "d")), Some(since), Some(owner), Some(result)) => {
+            Reply::Recorded(Some(RunRecord {
+                since,
+                owner: runner(owner),
+                fingerprint: fingerprint.into(),
+                result: (state == "d").then(|| result.into()),
+            }))
+        }
+        _ => Reply::Refused(Refusal::Permanent(NO_RECORD.into())),
+    }
+}
+
+fn runner(owner: &str) -> Option<Owner> {
+    (!owner.is_empty()).then(|| Owner::read(owner))
+}
+
+const NO_RECORD: &str = "the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix";
+
 /// From the value of the lock, its PTTL, and when it was granted.
 fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
     Holder {
@@ -233,6 +262,10 @@ fn read_busy(parts: &[Value]) -> Reply {
             })
         }
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
+        [Value::Int(5..=7), Value::Int(kept), ..] => match why_not_run(parts) {
+            Some(why) => Reply::Acquire(Verdict::NotRun { why, kept: *kept == 1 }),
+            None => nonsense(&Value::Array(parts.to_vec())),
+        },
         [Value::Int(2), Value::Int(waiters)] => {
             Reply::Acquire(Verdict::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) })
         }
@@ -273,6 +306,19 @@ fn read_last_tick(record: &Value) -> Reply {
         (Value::Nil, _) | (_, Some((_, ""))) => Reply::LastTick(None),
         (_, Some((at_ms, token))) => Reply::LastTick(Some(LastTick { at_ms, by: token::owner_of(token) })),
         (_, None) => nonsense(record),
+    }
+}
+
+/// What `acquire_once.lua` says of a body that does not run.
+fn why_not_run(parts: &[Value]) -> Option<NotRun> {
+    match parts {
+        [Value::Int(5), _] => Some(NotRun::Reused),
+        [Value::Int(6), _, Value::BulkString(result)] => Some(NotRun::Done(result.as_slice().into())),
+        [Value::Int(7), _, since, owner] => {
+            let since = Duration::from_millis(number(since)?);
+            Some(NotRun::Interrupted { owner: runner(text(owner)?), since })
+        }
+        _ => None,
     }
 }
 
@@ -372,6 +418,7 @@ fn decode_push(text: &str) -> Option<Push> {
         "next" => PushKind::Next { claim: Duration::from_millis(first), at },
         "free" => PushKind::LeftFree,
         "gone" => PushKind::PlaceLost,
+        "done" => PushKind::Done,
         _ => return None,
     };
     Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into() })

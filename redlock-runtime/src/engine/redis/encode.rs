@@ -8,14 +8,18 @@ use super::command::{Command, write_command, write_word};
 use super::fence_floor::ABOVE_ALL;
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
-use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request, TickEffect, TickRequest};
+use crate::engine::protocol::{Action, Id, Mode, Once, PassedOn, Request, Run, TickEffect, TickRequest};
 use crate::ground::tick::AHEAD;
+use crate::ground::token::digest;
 
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 const EXACTLY: &str = "exactly";
 
 /// The last argument of a request that draws no fencing token.
 const UNFENCED: &str = "unfenced";
+
+/// The same of one whose body runs once.
+const ONCE: &str = "once";
 
 /// Of a caller that asked a while ago: the time of its grant is not the one in its token.
 const LATE: &str = "late";
@@ -114,6 +118,9 @@ impl Encoder {
             Action::Release if request.tick.is_some() => {
                 Some(if self.session.queues { Script::EndTick } else { Script::GiveUpTick })
             }
+            Action::Acquire(_) if request.once.is_some() => Some(Script::AcquireOnce),
+            Action::Release if request.once.is_some() && !self.session.queues => Some(Script::FinishAlone),
+            Action::Release if request.once.is_some() => Some(Script::Finish),
             Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
             Action::Renew { shortens, .. } if request.limit.is_counted() => {
                 Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
@@ -218,15 +225,8 @@ impl Encoder {
         };
         self.call(script, command);
         let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.ttl));
-        match (script, &request.tick, &request.passed_on) {
-            (Script::Enter | Script::Stay | Script::End | Script::Leave, ..) => {
-                return self.write_counted(script, request, command);
-            }
-            (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick), _) => {
-                return self.write_tick(request, tick, command);
-            }
-            (Script::PassOn, _, Some(passed_on)) => return self.write_passed_on(request, passed_on, command),
-            _ => {}
+        if self.write_of_a_kind(script, request, command) {
+            return;
         }
         match request.action {
             Action::Announce | Action::Leader => self.write_about_leader(request, command),
@@ -259,6 +259,8 @@ impl Encoder {
             | Action::WatchLeader
             | Action::LastTick
             | Action::TakeAway
+            | Action::Record
+            | Action::ClearRecord
             | Action::List { .. }
             | Action::Ping { .. } => {
                 command.arg("1").arg(&*request.name).arg(request.token.value());
@@ -317,6 +319,25 @@ impl Encoder {
         }
     }
 
+    /// The keys and arguments of scripts for locks of a kind of their own, if this is one.
+    fn write_of_a_kind(&self, script: Script, request: &Request, command: &mut Command<'_>) -> bool {
+        if let (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick)) = (script, &request.tick) {
+            self.write_tick(request, tick, command);
+            return true;
+        }
+        match (script, &request.once, &request.passed_on) {
+            (Script::Enter | Script::Stay | Script::End | Script::Leave, ..) => {
+                self.write_counted(script, request, command);
+            }
+            (Script::AcquireOnce | Script::Finish | Script::FinishAlone, Some(once), _) => {
+                self.write_about_once(request, once, command);
+            }
+            (Script::PassOn, _, Some(passed_on)) => self.write_passed_on(request, passed_on, command),
+            _ => return false,
+        }
+        true
+    }
+
     /// A request without a script.
     fn write_plain(&self, request: &Request, command: &mut Command<'_>) {
         match request.action {
@@ -339,7 +360,42 @@ impl Encoder {
                 self.session.keyspace.write_leader(command, &request.name);
                 command
             }
+            Action::Record | Action::ClearRecord => {
+                command.arg(if request.action == Action::Record { "GET" } else { "DEL" });
+                self.session.keyspace.write_once(command, &request.name);
+                command
+            }
             _ => command.arg("EXISTS").arg(&*request.name),
+        };
+    }
+
+    /// The keys and arguments of `acquire_once.lua`, `finish.lua` and `finish_alone.lua`.
+    fn write_about_once(&self, request: &Request, once: &Once, command: &mut Command<'_>) {
+        self.write_keys(command, request);
+        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        let (how, _, at_most) = self.how(request.action);
+        match request.action {
+            Action::Release if self.session.foreign_clients => command.arg(request.releases),
+            _ => command.arg(how),
+        };
+        command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
+        match self.floor {
+            Some(floor) => command.arg(floor),
+            None => command.arg(""),
+        };
+        command.arg(ONCE).arg(&*once.fingerprint).arg(in_ms(once.lasts));
+        command.arg(&*digest(request.token.value()));
+        if let Action::Acquire(_) = request.action {
+            command.arg(if once.reruns { "" } else { "error" });
+            if let Some(result) = &once.ignores {
+                command.arg(format_args!("{}", sha1_smol::Sha1::from(result).digest()));
+            }
+            return;
+        }
+        match &request.run {
+            Run::Undone => command.arg("undone"),
+            Run::Interrupted => command.arg("interrupted"),
+            Run::Done(result) => command.arg("done").bytes(result),
         };
     }
 
@@ -366,17 +422,22 @@ impl Encoder {
         let keyspace = &self.session.keyspace;
         let names_holders = match request.action {
             Action::ForceRelease => true,
+            _ if request.once.is_some() => true,
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
                 request.limit.is_counted() || self.counted.contains(&request.name)
             }
             _ => request.limit.is_counted(),
         };
-        command.arg(if names_holders { "5" } else { "4" }).arg(&*request.name);
+        let keys = 4 + u32::from(names_holders) + u32::from(request.once.is_some());
+        command.arg(keys).arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
         if names_holders {
             keyspace.write_holders(command, &request.name);
+        }
+        if request.once.is_some() {
+            keyspace.write_once(command, &request.name);
         }
     }
 

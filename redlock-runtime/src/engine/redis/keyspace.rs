@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use crate::engine::slots::{Slot, hash_tag};
-use crate::ground::key::{CLAIM, CLOCK, HOLDERS, LEADER, QUEUE, TICK, is_side_name};
+use crate::ground::key::{CLAIM, CLOCK, HOLDERS, LEADER, ONCE, QUEUE, TICK, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {
@@ -51,6 +51,11 @@ impl Keyspace {
     /// Appends the name of the record of a lock's last tick.
     pub(super) fn write_tick(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, TICK);
+    }
+
+    /// Appends the name of the record of a body that runs once.
+    pub(super) fn write_once(&self, command: &mut Command<'_>, lock: &str) {
+        self.write_beside(command, lock, ONCE);
     }
 
     /// The name of what has changed, as on one server.
@@ -138,7 +143,7 @@ mod tests {
     use super::*;
     use crate::engine::redis::command::words_of;
 
-    fn side_names(prefix: &str, key: &str) -> [String; 5] {
+    fn side_names(prefix: &str, key: &str) -> [String; 6] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut written = Vec::new();
         let mut command = Command::begin(&mut written, 0);
@@ -146,6 +151,7 @@ mod tests {
         keyspace.write_claim(&mut command, &lock);
         keyspace.write_holders(&mut command, &lock);
         keyspace.write_tick(&mut command, &lock);
+        keyspace.write_once(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
         command.end();
         words_of(&written).try_into().unwrap_or_default()
@@ -170,12 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_never_share_a_queue_a_claim_holders_or_a_tick() {
+    fn two_locks_never_share_a_queue_a_claim_holders_or_a_record() {
         let tag = Slot::of("lock:k").tag();
-        let [queue, claim, holders, tick, _] = side_names("lock:", "k");
-        let [other, others_claim, others_holders, others_tick, _] =
+        let [queue, claim, holders, tick, once, _] = side_names("lock:", "k");
+        let [other, others_claim, others_holders, others_tick, others_once, _] =
             side_names("lock:", &format!("{{{tag}}}k"));
-        let names = [queue, claim, holders, tick, other, others_claim, others_holders, others_tick];
-        assert!((0..8).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
+        let ours = [queue, claim, holders, tick, once];
+        let names = [ours, [other, others_claim, others_holders, others_tick, others_once]].concat();
+        assert!((0..10).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
     }
 }

@@ -57,10 +57,13 @@ pub(super) enum Script {
     Tick,
     EndTick,
     GiveUpTick,
+    AcquireOnce,
+    Finish,
+    FinishAlone,
 }
 
 impl Script {
-    const COUNT: usize = 27;
+    const COUNT: usize = 30;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -91,6 +94,9 @@ impl Script {
         Self::Tick,
         Self::EndTick,
         Self::GiveUpTick,
+        Self::AcquireOnce,
+        Self::Finish,
+        Self::FinishAlone,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -114,6 +120,8 @@ impl Script {
             Action::WatchLeader
             | Action::WatchHolder
             | Action::LastTick
+            | Action::Record
+            | Action::ClearRecord
             | Action::List { .. }
             | Action::Ping { .. } => None,
         }
@@ -167,6 +175,11 @@ impl Script {
             Self::Leave => parts!(
                 "leave_counted" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "leave" "release"
             ),
+            Self::AcquireOnce => concat!(parts!("mark" "once"), acquire!(), parts!("acquire_once")),
+            Self::Finish => parts!(
+                "finish_arguments" "granted" "time" "mark" "once" "keep_result" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "finish" "release"
+            ),
+            Self::FinishAlone => parts!("finish_arguments" "mark" "once" "keep_result" "finish_alone"),
             Self::AcquireAll => concat!(acquire!(), parts!("acquire_all")),
             Self::Tick => concat!(acquire!(), parts!("tick")),
             // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
@@ -276,6 +289,8 @@ mod tests {
             Script::AcquireAll,
             Script::Enter,
             Script::Leave,
+            Script::AcquireOnce,
+            Script::Finish,
         ] {
             assert!(script.source(true).contains("= listeners(next_inbox, next_token, lock) > 0"));
         }

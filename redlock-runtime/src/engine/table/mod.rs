@@ -25,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 use super::EngineSettings;
 use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN};
 use super::outbox::Outbox;
-use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Run, Unconfirmed};
 use super::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
@@ -194,6 +194,14 @@ impl LockTable {
         self.at_attempt(now, id, |lock, cx| {
             lock.meet(id, "release");
             lock.release(cx, id, response);
+        });
+    }
+
+    /// The guard releases the lock of a body that runs once.
+    pub(crate) fn finish(&mut self, now: Moment, id: Id, run: Run, response: Response) {
+        self.at_attempt(now, id, |lock, cx| {
+            lock.meet(id, "release");
+            lock.finish(cx, id, run, response);
         });
     }
 

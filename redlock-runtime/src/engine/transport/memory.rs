@@ -14,6 +14,7 @@
 #[cfg(feature = "testing")]
 mod faults;
 mod inside;
+mod once;
 mod ticks;
 
 use std::collections::VecDeque;
@@ -37,6 +38,7 @@ use crate::ground::limit::Limit;
 use crate::ground::token::{self, Token};
 use faults::Faults;
 use inside::{Inside, Member};
+use once::Records;
 use ticks::Ticks;
 
 type Inbox = UnboundedSender<ConnectionEvent>;
@@ -63,6 +65,8 @@ struct Store {
     /// The last fencing token.
     clock: u64,
     ticks: Ticks,
+    /// Of bodies that run once.
+    records: Records,
     /// Who is told of the next change of a leader, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Inbox>>,
 }
@@ -75,6 +79,7 @@ impl Store {
             purge_above: 0,
             clock: 0,
             ticks: Ticks::default(),
+            records: Records::default(),
             observers: HashMap::default(),
         }
     }
@@ -89,6 +94,9 @@ impl Store {
             }
             Action::Ping { .. } => Reply::Done,
             Action::LastTick => Reply::LastTick(self.ticks.last(&request.name, now)),
+            Action::Record => Reply::Recorded(self.records.known(&request.name, now)),
+            Action::ClearRecord if self.records.clear(&request.name, now) => Reply::Done,
+            Action::ClearRecord => Reply::NotHeld,
             Action::WatchLeader => {
                 let observers = self.observers.entry(Arc::clone(&request.name)).or_default();
                 observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
@@ -136,13 +144,16 @@ struct Waiter {
     ttl: Duration,
     fenced: bool,
     limit: Limit,
+    /// Its body runs once.
+    once: bool,
     inbox: Inbox,
 }
 
 impl Waiter {
     fn of(request: &Request, inbox: &Inbox) -> Self {
-        let Request { token, ttl, fenced, limit, .. } = request;
-        Self { token: token.clone(), ttl: *ttl, fenced: *fenced, limit: *limit, inbox: inbox.clone() }
+        let Request { token, ttl, fenced, limit, once, .. } = request;
+        let (token, inbox) = (token.clone(), inbox.clone());
+        Self { token, ttl: *ttl, fenced: *fenced, limit: *limit, once: once.is_some(), inbox }
     }
 
     /// False when the waiter's engine has ended.
@@ -226,7 +237,7 @@ impl MemoryNode {
         if let Some(reply) = store.answer(request, inbox, now) {
             return reply;
         }
-        let Store { locks, clock, ticks, observers, .. } = &mut *store;
+        let Store { locks, clock, ticks, records, observers, .. } = &mut *store;
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
         let before = lock.leader();
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
@@ -237,6 +248,11 @@ impl MemoryNode {
             Action::Acquire(mode) if request.tick.is_some() => {
                 Reply::Acquire(ticks.acquire(request, now, || lock.acquire(request, mode, inbox, now, clock)))
             }
+            Action::Acquire(mode) if request.once.is_some() => {
+                let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
+                Reply::Acquire(records.acquire(request, lock, now, acquire))
+            }
+            Action::Release if records.finish(request, lock, now) => Reply::Done,
             Action::Acquire(mode) if request.limit.is_counted() => {
                 Reply::Acquire(lock.enter(request, mode, inbox, now, clock))
             }
@@ -290,14 +306,10 @@ impl MemoryNode {
             | Action::LastTick
             | Action::List { .. }
             | Action::Ping { .. }
+            | Action::Record
+            | Action::ClearRecord
             | Action::WatchLeader => Reply::Found(lock.found(now)),
-            Action::TakeAway => match lock.holder.take_if(|holder| holder.name() == request.token) {
-                Some(holder) => {
-                    tell_taken_away(&request.name, holder.token, &holder.inbox);
-                    Reply::Done
-                }
-                None => Reply::NotHeld,
-            },
+            Action::TakeAway => lock.take_from(request),
             Action::ForceRelease => {
                 let found = lock.found(now);
                 lock.take_away(&request.name);
@@ -610,8 +622,33 @@ impl Lock {
         Reply::Done
     }
 
+    /// The token has the lock, or a place.
+    fn keeps(&self, token: &Token) -> bool {
+        self.is(token) || self.queue.iter().any(|waiter| waiter.token == *token)
+    }
+
+    /// The waiters for a body that runs once leave the queue, because it is done.
+    fn tell_done(&mut self, name: &Arc<str>) {
+        self.queue.retain(|waiter| {
+            // Its manager may have gone.
+            let _ = waiter.once && waiter.tell(name, PushKind::Done);
+            !waiter.once
+        });
+    }
+
     fn is_held(&self, now: Moment) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.expires > now) || self.inside.is_held(now)
+    }
+
+    /// The holder whom the request names has lost the lock to an operator.
+    fn take_from(&mut self, request: &Request) -> Reply {
+        match self.holder.take_if(|holder| holder.name() == request.token) {
+            Some(holder) => {
+                tell_taken_away(&request.name, holder.token, &holder.inbox);
+                Reply::Done
+            }
+            None => Reply::NotHeld,
+        }
     }
 
     /// All holders have lost the lock to an operator, or to a fault.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const KINDS: [LockErrorKind; 17] = [
+const KINDS: [LockErrorKind; 21] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
     LockErrorKind::TickTaken,
@@ -10,6 +10,10 @@ const KINDS: [LockErrorKind; 17] = [
     LockErrorKind::QueueFull,
     LockErrorKind::Lost,
     LockErrorKind::Fenced,
+    LockErrorKind::KeyReused,
+    LockErrorKind::Interrupted,
+    LockErrorKind::Undecodable,
+    LockErrorKind::NotStored,
     LockErrorKind::NotReplicated,
     LockErrorKind::Unavailable,
     LockErrorKind::Misconfigured,
@@ -53,6 +57,12 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
         LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },
+        LockErrorKind::KeyReused => LockError::KeyReused { key },
+        LockErrorKind::Interrupted => LockError::Interrupted { key, by: holder, since: UNIX_EPOCH },
+        LockErrorKind::Undecodable => LockError::Undecodable { key, reason: reason.into() },
+        LockErrorKind::NotStored => {
+            LockError::NotStored { key, reason: reason.into(), result: Some(Arc::new(SECRET.into())) }
+        }
         LockErrorKind::NotReplicated => LockError::NotReplicated { key, wanted: 2, reached: 1 },
         LockErrorKind::Unavailable => LockError::unavailable(&key, reason),
         LockErrorKind::Misconfigured => LockError::misconfigured(&key, reason),

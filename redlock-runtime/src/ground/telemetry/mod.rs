@@ -153,6 +153,12 @@ impl Wait {
         self.metrics.joins();
         self.span.ends("joined");
     }
+
+    /// A body that runs once is done: its caller gets the result, and no hold begins.
+    pub(crate) fn replays(&mut self) {
+        self.metrics.ends("replayed");
+        self.span.ends("replayed");
+    }
 }
 
 /// The hold of one call, for one key or several: until it is released or a lease is lost. It ends

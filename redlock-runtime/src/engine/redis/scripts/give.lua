@@ -44,7 +44,7 @@ local function give(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence()) or '0'
   local lasts = math.min(next_ttl, CLAIM)
   local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
-  local followers = kind == '' and '' or followers_of(next_ttl, next_inbox, waiters)
+  local followers = kind == 'unfenced' and followers_of(next_ttl, next_inbox, waiters) or ''
   tell(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = redis.pcall('PUBLISH', next_inbox,

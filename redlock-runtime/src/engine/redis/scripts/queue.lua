@@ -2,7 +2,8 @@
 --
 -- KEYS[1] the lock
 -- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
---         for one that draws no fencing token, or |n5 for one that allows five at a time, itself included, and |n0 for one
+--         for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
+--         the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
 --         that allows any number; score: order of arrival
 -- KEYS[4] the claim, which exists only while the lock has waiters: the inbox of the waiter that got the lock last
 local lock, queue, claim = KEYS[1], KEYS[2], KEYS[4]

@@ -48,10 +48,6 @@ pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) 
     }
 }
 
-/// Why a reader, or the holder of a permit, gives no ticket.
-pub(super) const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
-                                       `shared`, or with `permits`, itself";
-
 impl Lock {
     /// A caller asks for the lock.
     pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
@@ -120,6 +116,7 @@ impl Lock {
                 && waiting.is_first(cx.now)
                 && !ask.fenced
                 && !ask.limit.is_counted()
+                && ask.once.is_none()
                 && ask.after.is_none()
                 && !has_ticket
                 && !cx.abilities.votes

@@ -34,6 +34,7 @@ impl Lock {
                 PushKind::LeftFree => "left free",
                 PushKind::TakenAway => "taken away",
                 PushKind::PlaceLost => "place lost",
+                PushKind::Done => "done",
             };
             world.met(state, "push", event);
         }
@@ -96,6 +97,8 @@ fn name_of(action: Action) -> &'static str {
         | Action::LastTick
         | Action::ForceRelease
         | Action::TakeAway
+        | Action::Record
+        | Action::ClearRecord
         | Action::List { .. }
         | Action::Ping { .. } => "operator",
     }
@@ -117,13 +120,14 @@ fn reply_name(reply: &Reply) -> &'static str {
             _ => "busy for a tick",
         },
         Reply::Acquire(Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => "tick taken",
+        Reply::Acquire(Verdict::NotRun { .. }) => "not run",
         Reply::Voted { .. } => "voted",
         Reply::Reserved { .. } => "reserved",
         Reply::Done => "done",
         Reply::HeldFor { .. } => "held",
         Reply::NotHeld => "not held",
         Reply::Free => "free",
-        Reply::Found(_) | Reply::Page { .. } | Reply::LastTick(_) => "found",
+        Reply::Found(_) | Reply::Recorded(_) | Reply::Page { .. } | Reply::LastTick(_) => "found",
         Reply::Refused(Refusal::NoScript) => "no script",
         Reply::Refused(Refusal::Unfinished) => "unfinished",
         Reply::Refused(Refusal::Contended) => "contended",

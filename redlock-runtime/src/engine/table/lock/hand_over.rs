@@ -17,7 +17,7 @@ use super::queue::NextAsker;
 use super::releasing::answer;
 use super::successors::Turn;
 use crate::engine::command::{AcquireOutcome, Response};
-use crate::engine::protocol::{Id, Push};
+use crate::engine::protocol::{Id, Push, Run};
 use crate::engine::table::context::Context;
 use crate::ground::lease::Lease;
 use crate::ground::outcome::ReleaseOutcome;
@@ -39,12 +39,20 @@ impl Lock {
         }
     }
 
+    /// The guard releases the lock of a body that runs once.
+    pub(crate) fn finish(&mut self, cx: &mut Context, id: Id, run: Run, response: Response) {
+        if let Some(held) = self.held_mut(id) {
+            held.set_run(run);
+        }
+        self.release(cx, id, Some(response));
+    }
+
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
         // The server has given the lock to another attempt of this process, which passes it on; or it lets
-        // in those that come next, as many as there is room for.
-        let goes_back = held.is_former() || held.is_counted();
+        // in those that come next, as many as there is room for, or keeps a result.
+        let goes_back = held.is_former() || held.is_counted() || held.runs_once();
         if goes_back || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }

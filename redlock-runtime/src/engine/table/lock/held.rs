@@ -19,7 +19,7 @@ use super::successors::{Successors, TOLD_AFTER, Turn};
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{
-    Action, CLAIM, Disconnected, Refusal, Reply, Request, TickEffect, TickRequest,
+    Action, CLAIM, Disconnected, Once, Refusal, Reply, Request, Run, TickEffect, TickRequest,
 };
 use crate::engine::table::lock::waiting::{Waiting, unrun};
 use crate::ground::clock::Moment;
@@ -35,6 +35,14 @@ const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
+
+/// Why a reader, or the holder of a permit, gives no ticket.
+const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
+                                       `shared`, or with `permits`, itself";
+
+/// Why the holder whose body runs once gives no ticket.
+const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is stored when its holder releases the lock: a \
+                              ticket would give the lock away without one";
 
 /// What a caller hears whose ttl change is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
@@ -114,6 +122,10 @@ pub(super) struct Held {
     /// It is boxed because most locks are for no tick.
     tick: Option<Box<Tick>>,
     is_unrun: bool,
+    /// The same.
+    once: Option<Arc<Once>>,
+    /// What has become of a body that runs once.
+    run: Run,
 }
 
 /// What the timer of a held lock is for. The first that is due counts, in this order.
@@ -190,6 +202,8 @@ impl Held {
             fenced: ask.fenced,
             tick: ask.tick.clone(),
             is_unrun: false,
+            once: ask.once.clone(),
+            run: Run::default(),
         }
     }
 
@@ -279,6 +293,24 @@ impl Held {
         let ends_it = tick.missed == TickMissed::Retry && is_held && self.lease.has_ended_well();
         let effect = TickEffect::Record;
         ends_it.then(|| Box::new(TickRequest { tick: **tick, age: Duration::ZERO, effect }))
+    }
+
+    /// What has become of its body, which runs once.
+    pub(super) fn set_run(&mut self, run: Run) {
+        self.run = run;
+    }
+
+    /// Why it cannot be left to whoever redeems a ticket.
+    pub(super) fn gives_no_ticket(&self) -> Option<&'static str> {
+        match (self.is_counted(), self.runs_once()) {
+            (true, _) => Some(NOT_FOR_ONE),
+            (_, true) => Some(NOT_WHILE_ONCE),
+            (false, false) => None,
+        }
+    }
+
+    pub(super) fn runs_once(&self) -> bool {
+        self.once.is_some()
     }
 
     /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
@@ -470,7 +502,8 @@ impl Held {
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
         let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase);
-        Request { fenced, limit, phase, ..Request::new(action, name, token, self.ttl) }
+        let (once, run) = (self.once.clone(), self.run.clone());
+        Request { fenced, limit, phase, once, run, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
@@ -671,7 +704,7 @@ impl Held {
         }
         request.tick = self.tick_request(early);
         let was_seen = self.queue.marked || self.queue.waited || request.tick.is_some();
-        request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted();
+        request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }

@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Lock;
-use super::asking::{NO_TICKETS, NOT_FOR_ONE};
+use super::asking::NO_TICKETS;
 use super::held::Held;
 use super::queue::NextAsker;
 use super::releasing::answer;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{
-    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, ServerTime, Unconfirmed,
+    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, Run, ServerTime, Unconfirmed,
 };
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
@@ -63,11 +63,11 @@ impl Lock {
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
         let is_alone = fence == 0 && waiting.ask().limit.is_counted();
-        let has_tick = waiting.ask().tick.is_some();
-        if is_alone || has_tick || safe.since(cx.now) < claim / 4 {
+        let looks = waiting.ask().tick.is_some() || waiting.ask().once.is_some();
+        if is_alone || looks || safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock. Or a client
             // that knows no counted locks has granted it: the server makes it one of several. Or another
-            // one may have run its tick meanwhile, at which no grant looks.
+            // one may have run its tick, or its body that runs once, at which no grant looks.
             waiting.set_granted();
             self.ask(cx, id);
             return;
@@ -165,6 +165,7 @@ impl Lock {
     pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
         if let Some(mut held) = self.take_held(id) {
             held.set_unrun();
+            held.set_run(Run::Undone);
             self.give_back(cx, id, &held, None);
         } else if self.waiting(id).is_some() {
             self.end_long_wait(cx, id, "cancelled");
@@ -269,8 +270,7 @@ impl Lock {
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
         let is_by_votes = cx.abilities.votes;
         if let Some(held) = self.held_mut(id)
-            && let Some(reason) =
-                is_by_votes.then_some(NO_TICKETS).or(held.is_counted().then_some(NOT_FOR_ONE))
+            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.gives_no_ticket())
         {
             response.send(Err(LockError::invalid(held.lease().key(), reason)), None);
             return;

@@ -89,7 +89,7 @@ impl Lock {
                     self.pushed(cx, first, push.kind);
                 }
             }
-            PushKind::PlaceLost => {}
+            PushKind::PlaceLost | PushKind::Done => {}
         }
     }
 
@@ -116,7 +116,7 @@ impl Lock {
             }
             PushKind::Next { claim, at } => waiting.set_next(cx.now, claim, at),
             PushKind::LeftFree => waiting.stand_back(cx.now),
-            PushKind::PlaceLost => {
+            PushKind::PlaceLost | PushKind::Done => {
                 self.rejoin(cx, id);
                 return;
             }

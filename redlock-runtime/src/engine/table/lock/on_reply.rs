@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::asking::compare_limits;
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
+use crate::engine::command::AcquireOutcome;
+use crate::engine::protocol::{Action, Id, Mode, NotRun, Refusal, Reply, Request, Verdict};
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
@@ -205,6 +206,7 @@ impl Lock {
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
                 self.fail(cx, id, error);
             }
+            Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
             // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
             Ok(Verdict::Skipped) => {
                 waiting.undo_request();
@@ -268,6 +270,31 @@ impl Lock {
                 self.fail(cx, id, error);
             }
         }
+    }
+
+    /// The body of this attempt, which runs once, does not run. `kept`: it may have something to
+    /// release.
+    fn not_run(&mut self, cx: &mut Context, id: Id, why: NotRun, kept: bool) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if !kept {
+            waiting.set_gone();
+        }
+        let key = Arc::clone(&waiting.ask().key);
+        let error = match why {
+            NotRun::Done(result) => {
+                if let Some(once) = &waiting.ask().once {
+                    // It is asked for once.
+                    let _ = once.result.set(result);
+                }
+                waiting.end(AcquireOutcome::Replayed);
+                self.end_long_wait(cx, id, "replayed");
+                self.drop_waiting(cx, id);
+                return;
+            }
+            NotRun::Reused => LockError::KeyReused { key },
+            NotRun::Interrupted { owner, since } => LockError::interrupted(key, owner, since),
+        };
+        self.fail(cx, id, error);
     }
 
     fn on_renew_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: &Reply) {

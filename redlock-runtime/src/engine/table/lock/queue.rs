@@ -215,6 +215,7 @@ mod tests {
             limit: Limit::ONE,
             tick: None,
             ticket: None,
+            once: None,
             fenced: true,
             one_try: false,
             after: None,

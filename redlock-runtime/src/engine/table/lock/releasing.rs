@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::command::Response;
-use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request};
+use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request, Run};
 use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
@@ -205,8 +205,10 @@ impl Releasing {
         }
         // What lets a key expire does not leave the queue.
         let leaves = self.may_be_queued && !was_held && self.keep_until.take().is_some();
-        // Nobody can have redeemed a ticket that was not given.
-        if was_held || self.repeated && !self.for_a_ticket {
+        // Nobody can have redeemed a ticket that was not given. And the server knows of a result that
+        // it has stored.
+        let may_be_gone = self.repeated && !self.for_a_ticket && !matches!(self.request.run, Run::Done(_));
+        if was_held || may_be_gone {
             self.answer(Ok(ReleaseOutcome::Released));
         } else {
             self.hold.on_lost(&self.key);

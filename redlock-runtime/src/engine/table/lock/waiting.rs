@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, TickEffect,
+    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, Run, ServerTime, TickEffect,
     TickRequest, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
@@ -249,6 +249,12 @@ impl Waiting {
         self.unanswered = 0;
     }
 
+    /// The same, and a place that it had is gone.
+    pub(super) fn set_gone(&mut self) {
+        self.set_turned_away();
+        self.place = None;
+    }
+
     /// The lock was held since its last vote.
     pub(super) fn forget_split_votes(&mut self) {
         self.split_votes = 0;
@@ -342,6 +348,9 @@ impl Waiting {
             passed_on,
             fenced: self.ask.fenced,
             limit: self.ask.limit,
+            once: self.ask.once.clone(),
+            // The body of a waiter has not begun.
+            run: Run::Undone,
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
         }
     }

@@ -16,6 +16,7 @@ mod long_waits;
 mod losing;
 mod marked;
 mod multi_key;
+mod once;
 mod pinging;
 mod releasing;
 mod renewing;
@@ -130,6 +131,7 @@ impl Scenario {
             limit: Limit::ONE,
             tick: None,
             ticket: None,
+            once: None,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),
             after: None,

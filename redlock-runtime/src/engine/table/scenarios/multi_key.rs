@@ -47,6 +47,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         limit: Limit::ONE,
         tick: None,
         ticket: None,
+        once: None,
         fenced: true,
         one_try: false,
         after,
@@ -129,7 +130,7 @@ impl Call {
             *said = match outcome.try_recv() {
                 Ok(AcquireOutcome::Held(..)) => '+',
                 Ok(AcquireOutcome::Failed(_)) => '!',
-                Ok(AcquireOutcome::Skipped) => '-',
+                Ok(AcquireOutcome::Skipped | AcquireOutcome::Replayed) => '-',
                 Err(TryRecvError::Closed) if *said == '?' => 'x',
                 Err(_) => *said,
             };

@@ -167,6 +167,7 @@ impl MemoryNode {
             lock.take_away(&name);
         }
         store.ticks.forget();
+        store.records.lose_all();
         drop(store);
         self.change(|state| {
             state.elsewhere.clear();

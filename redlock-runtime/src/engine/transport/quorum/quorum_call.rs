@@ -150,7 +150,7 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last eleven to a quorum, or it asks the nodes otherwise.
+            // The table sends none of these last thirteen to a quorum, or it asks the nodes otherwise.
             | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Redeem
@@ -158,6 +158,8 @@ impl QuorumCall {
             | Action::Announce
             | Action::Leader
             | Action::LastTick
+            | Action::Record
+            | Action::ClearRecord
             | Action::WatchLeader => tally.renew(),
         }
     }

@@ -1,0 +1,29 @@
+-- Takes a lock for a body that runs once, unless it is done. Behind mark.lua, once.lua and acquire, which is a function.
+-- KEYS[1] to KEYS[5] as in acquire.lua and counted.lua, KEYS[6] as in once.lua
+-- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
+-- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
+-- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
+-- Returns what acquire.lua returns, or {6, kept, the result} of a body that is done, {5, kept} when the record is of another
+-- request, {7, kept, since when in ms, its owner} of a body that was interrupted. `kept` is 1 when the caller has to release the
+-- lock or its place in the queue, and 0 when it has neither.
+-- It looks whenever it asks: one that has waited, or was granted the lock by a push, has not seen what was done meanwhile.
+
+local fingerprint, runner = ARGV[8], ARGV[10]
+local function kept()
+  if parse(value_of(KEYS[1])) == ARGV[1] then return 1 end
+  if ARGV[3] == '0' or ARGV[3] == 'late' then return 0 end
+  return redis.call('ZSCORE', KEYS[2], ARGV[1] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|once') and 1 or 0
+end
+
+local found = recorded()
+if found == nil then return redis.error_reply(NO_RECORD) end
+if found and found.fingerprint ~= fingerprint then return {5, kept()} end
+if found and found.result and ARGV[12] and redis.sha1hex(found.result) == ARGV[12] then found = false end
+if found and found.result then return {6, kept(), found.result} end
+local taken = acquire(KEYS, ARGV)
+-- The lock says who lives, not the record: whoever has started it before holds the lock no longer.
+if type(taken) == 'number' and not (found and found.runner == runner) then
+  if found and ARGV[11] == 'error' then return {7, 1, found.since, found.owner} end
+  set_record(fingerprint, 's', runner, ARGV[1], '', ARGV[9])
+end
+return taken

@@ -1,0 +1,115 @@
+//! The records of bodies that run once, with the effects of `acquire_once.lua` and `finish.lua`.
+
+use super::{Arc, HashMap, Lock, Moment, Request, Token, Verdict, token, wall_clock};
+use crate::engine::protocol::{NotRun, Once, Run, RunRecord};
+
+/// By the name of the lock.
+#[derive(Default)]
+pub(super) struct Records {
+    by_name: HashMap<Arc<str>, Record>,
+    /// With more than so many, those that have expired are removed.
+    purge_above: usize,
+}
+
+/// What is known of one body, until it expires.
+struct Record {
+    expires: Moment,
+    runner: Token,
+    known: RunRecord,
+}
+
+impl Records {
+    fn get(&self, name: &Arc<str>, now: Moment) -> Option<&Record> {
+        self.by_name.get(name).filter(|record| record.expires > now)
+    }
+
+    pub(super) fn known(&self, name: &Arc<str>, now: Moment) -> Option<RunRecord> {
+        self.get(name, now).map(|record| record.known.clone())
+    }
+
+    /// True when something was known.
+    pub(super) fn clear(&mut self, name: &Arc<str>, now: Moment) -> bool {
+        self.by_name.remove(name).is_some_and(|record| record.expires > now)
+    }
+
+    /// As a server that has lost its data.
+    #[cfg(feature = "testing")]
+    pub(super) fn lose_all(&mut self) {
+        self.by_name.clear();
+    }
+
+    /// Takes the lock, unless the body is done.
+    pub(super) fn acquire(
+        &mut self,
+        request: &Request,
+        lock: &mut Lock,
+        now: Moment,
+        acquire: impl FnOnce(&mut Lock) -> Verdict,
+    ) -> Verdict {
+        match self.look(request, now) {
+            Some(why) => Verdict::NotRun { why, kept: lock.keeps(&request.token) },
+            None => self.begin(request, acquire(lock), now),
+        }
+    }
+
+    /// Why the body of this request does not run, whoever has the lock.
+    fn look(&self, request: &Request, now: Moment) -> Option<NotRun> {
+        let once = request.once.as_ref()?;
+        let known = &self.get(&request.name, now)?.known;
+        if known.fingerprint != once.fingerprint {
+            return Some(NotRun::Reused);
+        }
+        let result = known.result.clone()?;
+        (once.ignores.as_ref() != Some(&result)).then_some(NotRun::Done(result))
+    }
+
+    /// A body begins whose request has taken its lock, unless one before it was interrupted.
+    fn begin(&mut self, request: &Request, verdict: Verdict, now: Moment) -> Verdict {
+        let Some(once) = &request.once else { return verdict };
+        if !matches!(verdict, Verdict::Granted { .. } | Verdict::Claimed { .. }) {
+            return verdict;
+        }
+        match self.get(&request.name, now) {
+            Some(record) if record.runner == request.token => return verdict,
+            Some(Record { known, .. }) if known.result.is_none() && !once.reruns => {
+                let why = NotRun::Interrupted { owner: known.owner.clone(), since: known.since };
+                return Verdict::NotRun { why, kept: true };
+            }
+            _ => {}
+        }
+        self.set(request, once, None, now);
+        verdict
+    }
+
+    /// What has become of a body, before its lock is released. True when the request was executed
+    /// before.
+    pub(super) fn finish(&mut self, request: &Request, lock: &mut Lock, now: Moment) -> bool {
+        let Some(once) = &request.once else { return false };
+        let record = self.get(&request.name, now);
+        let is_its_own = record.is_some_and(|record| record.runner == request.token);
+        let was_done = record.is_some_and(|record| record.known.result.is_some());
+        if !lock.is(&request.token) {
+            return matches!(request.run, Run::Done(_)) && is_its_own && was_done;
+        }
+        match &request.run {
+            Run::Done(result) => self.set(request, once, Some(Arc::clone(result)), now),
+            Run::Undone if is_its_own && !was_done => drop(self.by_name.remove(&request.name)),
+            Run::Undone | Run::Interrupted => {}
+        }
+        if was_done || matches!(request.run, Run::Done(_)) {
+            lock.tell_done(&request.name);
+        }
+        false
+    }
+
+    fn set(&mut self, request: &Request, once: &Once, result: Option<Arc<[u8]>>, now: Moment) {
+        if self.by_name.len() > self.purge_above {
+            self.by_name.retain(|_, record| record.expires > now);
+            self.purge_above = 2 * self.by_name.len().max(32);
+        }
+        let (owner, fingerprint) = (token::owner_of(request.token.value()), once.fingerprint.clone());
+        let known = RunRecord { since: wall_clock(), owner, fingerprint, result };
+        let record = Record { expires: now.after(once.lasts), runner: request.token.clone(), known };
+        self.by_name.insert(Arc::clone(&request.name), record);
+    }
+}
