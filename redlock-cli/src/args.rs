@@ -132,6 +132,9 @@ pub(crate) enum Command {
     /// leader and asks first, as `release` does. Exits with 1 when nobody leads, when the lock is
     /// held by no leader, or the answer is not yes.
     Resign(ReleaseArgs),
+    /// Shows what is known of a body that runs once, or forgets it
+    #[command(subcommand)]
+    Once(OnceCommand),
     /// Runs a command while it holds a lock
     ///
     /// Takes the lock, runs the command, and releases the lock when the command and all processes
@@ -290,6 +293,20 @@ pub(crate) struct LeaderArgs {
     /// Prints one JSON object, or `null`
     #[arg(help_heading = "Output", long)]
     pub(crate) json: bool,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum OnceCommand {
+    /// Says whether the body of a key is done, runs, or was interrupted
+    ///
+    /// Prints since when, by which process and function, and how many bytes its stored result has.
+    /// Exits with 1 when nothing is known.
+    Show(LeaderArgs),
+    /// Forgets what is known, so that the next call runs the body
+    ///
+    /// For a body that was interrupted, once you have seen whether its effects are done. Shows what
+    /// is known and asks first. Exits with 1 when nothing is known, or the answer is not yes.
+    Clear(ReleaseArgs),
 }
 
 #[derive(clap::Args, Debug)]

@@ -11,6 +11,7 @@ mod leader;
 mod list;
 mod lock_text;
 mod manual;
+mod once;
 mod output;
 mod release;
 #[cfg(unix)]
@@ -77,6 +78,7 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Doctor(args) => doctor::doctor(&server, &args).await,
             Command::Leader(args) => leader::leader(&server.connect().await?, &args).await,
             Command::Resign(args) => leader::resign(&server.connect().await?, &args).await,
+            Command::Once(command) => once::once(&server.connect().await?, &command).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

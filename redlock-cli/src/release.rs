@@ -12,9 +12,7 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
     let key = printable(&args.key);
     let free = || Failure::new(CONFLICT, format!("`{key}` is free"));
     if !args.yes {
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(Failure::new(USAGE, "there is no terminal to ask on: give --yes"));
-        }
+        must_have_a_terminal()?;
         let asked = locks.inspect(&args.key).await?.ok_or_else(free)?;
         if !is_confirmed(&asked)? {
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
@@ -43,8 +41,21 @@ fn released(key: &str, holder: &str) -> Result<u8, Failure> {
 fn is_confirmed(lock: &LockInfo) -> io::Result<bool> {
     let (key, holder, left) = (printable(lock.key()), holder(lock), lease_left(lock));
     let waiters = lock.waiters();
+    says_yes(&format!("`{key}` is held by {holder}, lease left {left}, {waiters} waiting. Take it away?"))
+}
+
+/// An error where nobody can be asked.
+pub(crate) fn must_have_a_terminal() -> Result<(), Failure> {
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::new(USAGE, "there is no terminal to ask on: give --yes"))
+}
+
+/// Asks on the terminal.
+pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
     let mut err = io::stderr();
-    write!(err, "`{key}` is held by {holder}, lease left {left}, {waiters} waiting. Take it away? [y/N] ")?;
+    write!(err, "{question} [y/N] ")?;
     err.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

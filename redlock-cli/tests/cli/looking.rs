@@ -1,8 +1,9 @@
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually, unique};
-use redlocked::{LockGuard, LockManager};
+use redlocked::{LockError, LockGuard, LockManager};
 
 use crate::tool::{Running, Said, said, tool};
 
@@ -395,6 +396,44 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
+fn what_is_known_of_a_body_that_runs_once_is_shown_and_cleared() {
+    let server = RedisServer::start();
+    let nothing = said(&server.url(), &["once", "show", "charge:7"]);
+    let text = "nothing is known of `charge:7`: its next call runs\n";
+    assert_eq!((nothing.code, &*nothing.out), (Some(1), text));
+    assert_eq!(said(&server.url(), &["once", "show", "charge:7", "--json"]).out, "null\n");
+    let nothing = said(&server.url(), &["once", "clear", "--yes", "charge:7"]);
+    assert_eq!((nothing.code, &*nothing.err), (Some(1), text));
+
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let once = || locks.lock("charge:7").label("charge").once(Duration::from_secs(60));
+    let shown = || said(&server.url(), &["once", "show", "charge:7"]).out;
+    // A body that panics is interrupted.
+    let panics = catch_unwind(AssertUnwindSafe(|| {
+        once().run_blocking(|_guard| -> Result<u32, LockError> {
+            assert!(shown().contains("state:      running"));
+            resume_unwind(Box::new("an accident"))
+        })
+    }));
+    assert!(panics.is_err());
+    eventually("it is interrupted", || shown().contains("state:      interrupted"));
+    let out = shown();
+    for line in [format!("by:         {}", me()), "function:   charge".to_owned()] {
+        assert!(out.contains(&line), "{out}");
+    }
+    let asks = said(&server.url(), &["once", "clear", "charge:7"]);
+    assert_eq!(asks.code, Some(64), "{}", asks.err);
+    let cleared = said(&server.url(), &["once", "clear", "--yes", "charge:7"]);
+    assert_eq!((cleared.code, &*cleared.out), (Some(0), "cleared `charge:7`\n"));
+
+    assert!(!once().run_blocking(|_guard| Ok::<_, LockError>(12345)).unwrap().is_replayed());
+    assert!(shown().contains("state:      done") && shown().contains("result:     5 bytes"));
+    let json = said(&server.url(), &["once", "show", "charge:7", "--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["state"], &json["result_bytes"]), (&"done".into(), &5.into()));
+}
+
+#[test]
 fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
     let server = RedisServer::start();
     let locks = LockManager::connect_blocking(&server.url()).unwrap();
@@ -415,7 +454,7 @@ fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
     let outcome = election.lead_blocking(|term| {
         terms.push(term.number());
         if terms.len() > 1 {
-            return Ok::<_, redlocked::LockError>(());
+            return Ok::<_, LockError>(());
         }
         let is_announced = || {
             locks.election("loop").leader_blocking().unwrap().is_some_and(|leader| leader.term().is_some())
