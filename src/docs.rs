@@ -32,6 +32,8 @@ pages! {
     limits: "limits.md",
     manager: "manager.md",
     migrating: "migrating.md",
+    #[cfg(any(not(doctest), feature = "once"))]
+    once: "once.md",
     operating: "operating.md",
     options: "options.md",
     recipes: "recipes.md",
