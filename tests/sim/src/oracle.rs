@@ -413,7 +413,7 @@ impl Oracle {
             // `docs/limits.md`.
             if allows != 1
                 && self.lost_at.contains_key(&key)
-                && let Some(before) = before.filter(|(before, _)| *before > fence)
+                && let Some(before) = before.filter(|(before, _)| *before >= fence)
             {
                 self.fences.insert(key, before);
                 continue;

@@ -513,3 +513,20 @@ fn without_a_queue_a_waiter_is_not_refused_while_the_lock_is_held() {
         plan
     });
 }
+
+/// A server came back with data in which one of several was still inside. Who joined that one has
+/// its fencing token, also behind an exclusive holder, which the judge did not expect.
+#[test]
+fn one_that_joins_those_of_older_data_has_their_fencing_token() {
+    holds(|seed| {
+        let counted = |hold: u64| Hold { allows: 3, hold, ..Hold::of(0) };
+        let exclusive = Hold { fenced: false, hold: 20, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1)
+            .with_call(235, 0, What::Hold(Hold { ttl: 3_000, ..counted(143) }))
+            .with_call(423, 0, What::Hold(exclusive))
+            .with_call(2_729, 0, What::Hold(counted(3)));
+        plan.length = 3_500;
+        plan.faults.push((304, Fault::OldData(0, 331)));
+        plan
+    });
+}

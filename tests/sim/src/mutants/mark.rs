@@ -69,7 +69,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "next-counts-from-its-receipt",
         wrong: "A waiter that is told of a new lease in front counts it from when it reads that.",
         violates: PROMPT,
-        edits: &[edit(WAITING, "let over = self.told_since(now, at).after(", "let over = now.after(")],
+        edits: &[edit(
+            WAITING,
+            "let over = self.told_since(now, at).after(claim + MILLISECOND);\n        let until",
+            "let over = now.after(claim + MILLISECOND);\n        let until",
+        )],
     },
     Mutant {
         name: "join-does-not-mark",
