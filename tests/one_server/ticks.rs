@@ -198,6 +198,41 @@ fn what_nobody_keeps_a_record_for_is_refused_before_anything_is_sent() {
     assert!(server.client_commands() - start <= 3, "the tick that was run, and its ticket");
 }
 
+#[test]
+fn a_user_without_pushes_or_queues_runs_each_tick_once_as_well() {
+    for rule in ["-publish", "-zadd", "-zrem"] {
+        let server = RedisServer::start();
+        let user = format!("ACL SETUSER shop on >secret ~* &* +@all {}", server.known_rules(rule));
+        let _: String = server.run(&user);
+        let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
+        let connect = || LockManager::connect_blocking(&url).unwrap();
+        let (locks, others) = (connect(), connect());
+        for missed in [TickMissed::Skip, TickMissed::Retry] {
+            let tick = |locks: &LockManager| {
+                locks.lock(format!("{missed:?}")).tick(YEAR).tick_missed(missed).wait(LIMIT)
+            };
+            let guard = tick(&locks).acquire_blocking().unwrap();
+            let other = tick(&others);
+            let waits =
+                thread::spawn(move || other.acquire_blocking().map(drop).map_err(|error| error.kind()));
+            guard.release_blocking().unwrap();
+            assert_eq!(waits.join().unwrap(), Err(LockErrorKind::TickTaken), "{rule}, {missed:?}");
+            // One that gives it back.
+            let key = format!("{missed:?} given back");
+            let given_back = |locks: &LockManager| locks.lock(&key).tick(YEAR).tick_missed(missed);
+            kit::runtime().block_on(async {
+                let locks = LockManager::connect(&url).await.unwrap();
+                assert!(kit::polled(given_back(&locks).acquire(), 1, false).await.is_none());
+                tokio::task::yield_now().await;
+                locks.shutdown(LIMIT).await.unwrap();
+            });
+            given_back(&others).wait(LIMIT).run_blocking(|_| ()).unwrap();
+        }
+        let left: Vec<_> = server.keys().into_iter().filter(|key| !key.ends_with("%queue%tick")).collect();
+        assert_eq!(left, [""; 0], "{rule}");
+    }
+}
+
 // Annotated functions -----------------------------------------------------------------------------
 
 #[distributed_lock(key = "skipped", global, tick = "366d", on_busy = Ok(false), manager = locks)]

@@ -17,5 +17,6 @@ mod replicas;
 mod sentinel;
 mod subsets;
 mod tickets;
+mod ticks;
 #[cfg(feature = "tls")]
 mod tls;
