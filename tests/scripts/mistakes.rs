@@ -73,7 +73,12 @@ const MISTAKES: &[Mistake] = &[
     mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= ARGV[2] + 101", "true", random),
     mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
     mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
-    mistake("end", "keep(lasts + 1, false, redis.call('PTTL', lock))", "nil", random),
+    mistake(
+        "end",
+        "keep(lasts + 1, false, redis.call('PTTL', lock))",
+        "nil",
+        counted::one_that_lets_its_lease_end_later_than_it_would_keeps_the_key_for_so_long,
+    ),
     // The queue.
     mistake(
         "counted",
