@@ -508,7 +508,8 @@ impl Plan {
         let topology = Topology::One(Version::Redis70);
         let mut plan = drawn(seed, &mut random, Kind::All, topology, length, length / 6_000);
         let process = plan.processes[0];
-        plan.processes = vec![ProcessPlan { cohort: 0, ..process }; 10];
+        // As many runtimes as any process had for which faults were drawn.
+        plan.processes = vec![ProcessPlan { cohort: 0, runtimes: 2, ..process }; 10];
         for call in &mut plan.calls {
             call.process = random.usize(0..10);
             call.runtime = 0;
