@@ -290,7 +290,7 @@ fn worker() {
         "timer" => timer(&locks, job.numbers[0], job.numbers[1]),
         task => {
             let missed = if task == "skips" { TickMissed::Skip } else { TickMissed::Retry };
-            let request = locks.lock("k").tick(YEAR).tick_missed(missed).ttl(SECOND);
+            let request = locks.lock("k").tick(YEAR).tick_missed(missed).ttl(SECOND).wait(LIMIT);
             // It is killed in one of these.
             let guard = request.acquire_blocking().unwrap();
             say("inside", &[]);
@@ -312,10 +312,11 @@ fn timer(locks: &LockManager, shift: u64, ticks: u64) {
         let due = Duration::from_secs(second) + Duration::from_millis(shift + off);
         thread::sleep(due.saturating_sub(since_1970()));
         let request = locks.lock("k").tick(SECOND);
-        match request.run_blocking(|guard| guard.tick().unwrap()) {
-            Ok(tick) => say("ran", &[tick.duration_since(UNIX_EPOCH).unwrap().as_secs()]),
-            Err(error) => assert!(error.is_busy(), "{error}"),
-        }
+        let outcome = request.run_blocking(|guard| {
+            let tick = guard.tick().unwrap();
+            say("ran", &[tick.duration_since(UNIX_EPOCH).unwrap().as_secs()]);
+        });
+        assert!(outcome.is_ok() || outcome.as_ref().is_err_and(LockError::is_busy), "{outcome:?}");
     }
     say("done", &[]);
 }
@@ -371,4 +372,52 @@ fn a_killed_runner_leaves_its_tick_as_its_missed_ticks_say() {
         runner.kill();
         assert!(taken(yearly(&locks, missed)), "{missed:?}");
     }
+}
+
+#[test]
+fn a_waiter_that_is_killed_takes_no_tick() {
+    let server = RedisServer::start();
+    for (task, missed) in [("skips", TickMissed::Skip), ("retries", TickMissed::Retry)] {
+        let _: String = server.run("FLUSHALL");
+        let locks = connect(&server);
+        let plain = locks.lock("k").acquire_blocking().unwrap();
+        let mut waiter = Worker::start("ticks::worker", task, &server.url(), &[]);
+        waiter.says("ready");
+        eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
+        waiter.kill();
+        plain.release_blocking().unwrap();
+        yearly(&locks, missed).wait(LIMIT).run_blocking(|_| ()).unwrap();
+        assert!(taken(yearly(&locks, missed)));
+    }
+}
+
+/// Whichever of them is killed, and in which phase: what it has begun is over.
+#[test]
+fn processes_that_are_killed_all_the_time_run_no_tick_twice() {
+    let ticks: u64 = env::var("TICKS").ok().and_then(|ticks| ticks.parse().ok()).unwrap_or(5);
+    let server = RedisServer::start();
+    let start = |shift| Worker::start("ticks::worker", "timer", &server.url(), &[shift, 2 * ticks]);
+    let shifts = [0, 120, 740];
+    let mut workers = shifts.map(start);
+    let mut ran = Vec::new();
+    let mut end = |worker: &mut Worker| {
+        worker.kill();
+        ran.extend(worker.last_words().iter().filter(|line| line.word == "ran").map(|line| line.numbers[0]));
+    };
+    for round in 0..2 * ticks {
+        // In another phase of the second each time.
+        thread::sleep(Duration::from_millis(530));
+        // A process that was just started has a while.
+        if round >= 4 && round % 2 == 0 {
+            let which = usize::try_from(round / 2).unwrap() % 3;
+            end(&mut workers[which]);
+            workers[which] = start(shifts[which]);
+        }
+    }
+    workers.iter_mut().for_each(&mut end);
+    ran.sort_unstable();
+    let mut once = ran.clone();
+    once.dedup();
+    assert_eq!(ran, once, "no tick is begun twice");
+    assert!(ran.len() as u64 >= ticks / 2, "{ran:?}");
 }
