@@ -329,6 +329,16 @@ fn each_mistake_in_the_scripts_is_found() {
     assert!(survivors.is_empty(), "{survivors:#?}");
 }
 
+/// As `each_mistake_in_the_scripts_is_found`, for those of bodies that run once, which are found in a moment.
+#[test]
+fn each_mistake_in_the_record_of_a_body_is_found() {
+    let parts = ["acquire_once", "keep_result", "finish", "once"];
+    let of_bodies = MISTAKES.iter().filter(|mistake| parts.contains(&mistake.edit.0));
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = of_bodies.filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
 /// As `each_mistake_in_the_scripts_is_found`, for those of ticks, which are found in a moment.
 #[test]
 fn each_mistake_in_the_record_of_ticks_is_found() {

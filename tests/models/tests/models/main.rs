@@ -7,6 +7,7 @@
 #![allow(clippy::panic, reason = "a test may panic")]
 
 mod hand_off;
+mod once;
 mod quorum;
 mod tickets;
 mod ticks;
