@@ -30,11 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-runs-a-tick-that-is-over",
         wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
         violates: ONE_RUN,
-        edits: &[edit(
-            HOLDING,
-            "if is_alone || has_tick || safe",
-            "if is_alone || has_tick && false || safe",
-        )],
+        edits: &[edit(HOLDING, "if is_alone || looks || safe", "if is_alone || looks && false || safe")],
     },
     Mutant {
         name: "dropped-guard-ends-its-tick",
