@@ -1,0 +1,139 @@
+//! `figures.txt`: one line for each figure, below lines that say of which builds they are.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How much a figure may grow, in thousandths.
+const MORE: u64 = 20;
+
+const HEAD: &str = "\
+# Instructions of one lock, counted by `cargo bench --bench counts`, which explains them; `-- --write` writes this file.
+# A renewal is that of one of 64 locks that are due together; a poll is one of a body.
+";
+
+pub(crate) struct Figures {
+    /// Of the compiler and of the server.
+    builds: [String; 2],
+    all: Vec<Figure>,
+}
+
+struct Figure {
+    way: String,
+    of: String,
+    count: u64,
+}
+
+impl Figures {
+    /// Those of the file.
+    pub(crate) fn read() -> Self {
+        Self::parse(&fs::read_to_string(file()).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let build = |what: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
+            line.unwrap_or("?").to_owned()
+        };
+        let all = text.lines().filter_map(|line| {
+            let [way, of, count] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+            Some(Figure { way: way.to_owned(), of: of.to_owned(), count: count.parse().ok()? })
+        });
+        Self { builds: ["compiler", "server"].map(build), all: all.collect() }
+    }
+
+    /// None yet, of the builds that are here.
+    pub(crate) fn none_yet() -> Self {
+        let says = |program: &str| {
+            let output = Command::new(program).arg("--version").output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        Self { builds: [says("rustc"), says("redis-server")], all: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, way: &str, of: &str, count: u64) {
+        self.all.push(Figure { way: way.to_owned(), of: of.to_owned(), count });
+    }
+
+    /// These, judged by those of the file.
+    pub(crate) fn beside<'a>(&'a self, file: &'a Self) -> Judged<'a> {
+        Judged { now: self, file }
+    }
+
+    /// Replaces those that were counted now.
+    pub(crate) fn take(&mut self, now: Self) {
+        self.builds = now.builds;
+        for figure in now.all {
+            match self.all.iter_mut().find(|one| (&one.way, &one.of) == (&figure.way, &figure.of)) {
+                Some(one) => one.count = figure.count,
+                None => self.all.push(figure),
+            }
+        }
+    }
+
+    pub(crate) fn write(&self) {
+        let [compiler, server] = &self.builds;
+        let lines = self.all.iter().map(|one| format!("{:<12} {:<7} {:>7}\n", one.way, one.of, one.count));
+        let lines: String = lines.collect();
+        let text = format!("{HEAD}compiler: {compiler}\nserver: {server}\n{lines}");
+        fs::write(file(), text).unwrap();
+    }
+
+    fn find(&self, figure: &Figure) -> Option<u64> {
+        let found = self.all.iter().find(|one| (&one.way, &one.of) == (&figure.way, &figure.of));
+        found.map(|found| found.count)
+    }
+}
+
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/counts/figures.txt")
+}
+
+/// The figures of now, beside those of the file.
+pub(crate) struct Judged<'a> {
+    now: &'a Figures,
+    file: &'a Figures,
+}
+
+impl Judged<'_> {
+    pub(crate) const ADVICE: &'static str = "A lock costs more instructions than the file says. Where they are is in \
+        target/tmp/counts (callgrind_annotate). Where it has to be so, `cargo bench --bench counts -- --write` \
+        changes the file, and the commit says why.";
+
+    pub(crate) fn have_grown(&self) -> bool {
+        self.now.all.iter().any(|one| self.verdict(one).starts_with("GROWN"))
+    }
+
+    fn verdict(&self, now: &Figure) -> String {
+        let [is_same_compiler, is_same_server] =
+            [0, 1].map(|build| self.now.builds[build] == self.file.builds[build]);
+        // The repository names the compiler: who changes it changes the figures with it.
+        if !is_same_compiler {
+            return "GROWN or not: the file is of another compiler".to_owned();
+        }
+        // A machine brings its own server, and each build executes other instructions.
+        if now.of == "server" && !is_same_server {
+            return "not compared: the file is of another server".to_owned();
+        }
+        let Some(before) = self.file.find(now) else { return "GROWN: it is not in the file".to_owned() };
+        if now.count * 1000 > before * (1000 + MORE) {
+            return format!("GROWN by more than {} %: the file says {before}", MORE / 10);
+        }
+        if now.count * (1000 + MORE) < before * 1000 {
+            return format!("less: the file says {before}, --write would keep it");
+        }
+        format!("as in the file: {before}")
+    }
+}
+
+impl Display for Judged<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let [compiler, server] = &self.now.builds;
+        writeln!(f, "{compiler}\n{server}")?;
+        for one in &self.now.all {
+            writeln!(f, "{:<12} {:<7} {:>7}  {}", one.way, one.of, one.count, self.verdict(one))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! The instructions that eight ways to use a lock cost the client and the server, counted by
+//! callgrind, beside the figures in `figures.txt`: a figure that has grown by more than 2 % is red
+//! until the file is changed.
+//!
+//! ```text
+//! cargo bench --bench counts -- [--write] [WAY]...
+//! ```
+//!
+//! `--write` puts the figures of this run into the file. Each figure is the difference between a
+//! run with some locks and one with twice as many, each way in a process of its own, with a server
+//! of its own that is counted as well: what starts and ends them is in neither. The caller takes
+//! one step after the other, so each request meets a server that waits for it, and the order of
+//! events is the same in each run. Instructions are not time; they are what one machine says like
+//! another. Their number depends on the compiler and on the build of the server: the file says
+//! which, and figures of another build are not compared.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a bench talks to its user, and may panic"
+)]
+
+mod callgrind;
+mod figures;
+mod ways;
+
+use std::process::ExitCode;
+
+use kit::{Arguments, or_usage};
+
+use callgrind::count;
+use figures::{Figures, Judged};
+use ways::{WAYS, Way};
+
+fn main() -> ExitCode {
+    if ways::was_ordered() {
+        return ExitCode::SUCCESS;
+    }
+    let names: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+    let usage = format!("usage: cargo bench --bench counts -- [--write] [WAY]...\nways: {}", names.join(" "));
+    let (write, ways) = or_usage(read(Arguments::of_this_process()), &usage);
+    callgrind::clear();
+    let mut figures = Figures::read();
+    let mut now = Figures::none_yet();
+    for way in ways {
+        let counted = count(way);
+        now.add(way.name, "client", counted.client);
+        if let Some(server) = counted.server {
+            now.add(way.name, "server", server);
+        }
+    }
+    let judged = now.beside(&figures);
+    println!("{judged}");
+    if write {
+        figures.take(now);
+        figures.write();
+        return ExitCode::SUCCESS;
+    }
+    if judged.have_grown() {
+        println!("{}", Judged::ADVICE);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn read(mut arguments: Arguments) -> Result<(bool, Vec<&'static Way>), String> {
+    // Cargo's own word.
+    arguments.flag("--bench");
+    let write = arguments.flag("--write");
+    let mut ways = Vec::new();
+    for name in arguments.names() {
+        let way = WAYS.iter().find(|way| way.name == name);
+        ways.push(way.ok_or(format!("`{name}` is neither an option nor a way"))?);
+    }
+    arguments.end()?;
+    if ways.is_empty() {
+        ways.extend(WAYS);
+    }
+    Ok((write, ways))
+}
