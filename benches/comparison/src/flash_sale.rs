@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::RedisServer;
 use kit::contender::empty;
 use kit::figures::percentile;
 use kit::load::runtime;
+use kit::{Cores, RedisServer};
 use tokio::runtime::Runtime;
 
 use crate::contender::{Client, Kind, PING, Part};
@@ -16,7 +16,8 @@ use crate::field;
 use crate::foreign::{self, Foreign};
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, best_peer, find, whole};
+use crate::series::{Series, Table, best_peer, figure, find, whole};
+use crate::uncontended::{least, worst};
 use crate::used::{Commands, needs_monitor};
 use crate::workload::{Day, Extent, Sale, Servers};
 
@@ -50,7 +51,36 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(10) },
         Sale { requests: 400, at_a_time: 200, wait: Duration::from_secs(2) },
     );
+    let [mut all, two_cores] =
+        [Cores::One, Cores::Two].map(|cores| sell(servers, sale, cores, extent, report));
+    for one in &mut all {
+        let there = find(&two_cores, &one.name);
+        one.more.push(figure(there.and_then(Series::middle)));
+        one.more.push(figure(there.and_then(|there| there.over(find(&two_cores, DIRECT)?))));
+        one.more.push(figure(there.and_then(p99)));
+    }
+    let Sale { requests, at_a_time, wait } = sale;
+    let table = Table {
+        workload: "flash sale",
+        title: &format!(
+            "{} requests for one item, {} at a time, wait {wait:?}, {}",
+            whole(requests as usize),
+            whole(at_a_time as usize),
+            Cores::One
+        ),
+        unit: "requests/s, if all were served",
+        more_is_better: true,
+        limits: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
+        more: &["sent away", "two inside", "two cores: requests/s", "÷ direct", "p99 ms"],
+    };
+    report.add(&table, &all);
+    targets(report, &[all, two_cores]);
+}
+
+fn sell(servers: &Servers, sale: Sale, cores: Cores, extent: Extent, report: &mut Report) -> Vec<Series> {
+    let mut others = foreign::all(report);
     let (server, runtime) = (&servers.redis, runtime(1));
+    cores.place(&others.iter().map(Foreign::process).collect::<Vec<_>>(), server.process());
     let contenders = runtime.block_on(field::all(&server.url(), 1));
     let ping = &contenders.iter().find(|one| one.name == PING).unwrap().clients[0];
     let mut pace = Series::new(PACE, Kind::Limit);
@@ -58,7 +88,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let here = contenders.iter().filter(|one| takes_part(one.part));
     let mut field: Vec<Runner> =
         here.map(|one| Runner::new(Who::Here(&one.clients[0]), one.name, one.kind)).collect();
-    for foreign in foreign::all(report) {
+    for foreign in others.drain(..) {
         let name = foreign.name;
         field.push(Runner::new(Who::Elsewhere(foreign), name, Kind::Peer));
     }
@@ -80,33 +110,27 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
             runner.commands = runner.count(server, &runtime, sale).into_iter().collect();
         }
     }
-    let mut all = vec![pace];
-    all.extend(field.into_iter().map(Runner::finish));
-    let Sale { requests, at_a_time, wait } = sale;
-    let table = Table {
-        workload: "flash sale",
-        title: &format!(
-            "{} requests for one item, {} at a time, wait {wait:?}",
-            whole(requests as usize),
-            whole(at_a_time as usize)
-        ),
-        unit: "requests/s, if all were served",
-        more_is_better: true,
-        limits: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
-        more: &["sent away", "two inside"],
-    };
-    report.add(&table, &all);
-    targets(report, &all);
+    Cores::Any.place(&[], server.process());
+    std::iter::once(pace).chain(field.into_iter().map(Runner::finish)).collect()
 }
 
-fn targets(report: &mut Report, all: &[Series]) {
-    let ours = find(all, ours::ANNOTATED).unwrap();
-    let best = best_peer(all, true);
-    let p99 = |one: &Series| one.costs.iter().find(|(what, _)| *what == P99)?.1;
-    report.target("flash sale, best peer", best.and_then(|best| ours.over(best)));
-    report.target("flash sale, best peer's p99", best.and_then(|best| Some(p99(ours)? / p99(best)?)));
-    report.target("flash sale, sent away", ours.more.first().and_then(|failed| failed.parse::<f64>().ok()));
-    report.target("flash sale, limit", find(all, DIRECT).and_then(|direct| ours.over(direct)));
+fn p99(one: &Series) -> Option<f64> {
+    one.costs.iter().find(|(what, _)| *what == P99)?.1
+}
+
+/// The worse of both places.
+fn targets(report: &mut Report, places: &[Vec<Series>; 2]) {
+    let both = |of: fn(&[Series]) -> Option<f64>| places.each_ref().map(|place| of(place));
+    let best = both(|all| find(all, ours::ANNOTATED)?.over(best_peer(all, true)?));
+    report.target("flash sale, best peer", least(&best));
+    let p99 = both(|all| Some(p99(find(all, ours::ANNOTATED)?)? / p99(best_peer(all, true)?)?));
+    report.target("flash sale, best peer's p99", worst(&p99));
+    let failed = both(|all| find(all, ours::ANNOTATED)?.more.first()?.parse().ok());
+    report.target("flash sale, sent away", worst(&failed));
+    let limit = both(|all| find(all, ours::ANNOTATED)?.over(find(all, DIRECT)?));
+    report.target("flash sale, limit", least(&limit));
+    let memory = both(|all| find(all, ours::MEMORY)?.over(find(all, DIRECT)?));
+    report.target("flash sale, memory", least(&memory));
 }
 
 impl Runner<'_> {

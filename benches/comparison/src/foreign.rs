@@ -24,6 +24,8 @@ use crate::report::Report;
 use crate::workload::{Crowd, Day, Sale};
 use kit::{install, unique};
 
+pub const PYTHON: &str = "python-redis-lock 4.0.0";
+
 /// The time limit of every request.
 const LIMIT: Duration = Duration::from_mins(3);
 
@@ -47,7 +49,7 @@ pub fn all(report: &mut Report) -> Vec<Foreign> {
     let peers = [
         ("redis-py 8.1.0, asyncio", 500, &REDIS_PY),
         // It needs a thread for each waiter.
-        ("python-redis-lock 4.0.0", 50, &PYTHON_REDIS_LOCK),
+        (PYTHON, 50, &PYTHON_REDIS_LOCK),
         ("node-redlock 5.0.0-beta.2", 500, &NODE_REDLOCK),
     ];
     let start = |(name, most_waiters, found): (_, _, &LazyLock<Found>)| match &**found {

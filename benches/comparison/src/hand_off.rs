@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kit::figures::percentile;
 use kit::load::runtime;
-use kit::{DelayProxy, RedisServer, unique};
+use kit::{Cores, DelayProxy, RedisServer, unique};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,40 +30,74 @@ const CLIENTS: usize = 10;
 /// The most waiters of a contender that needs a thread or a connection for each.
 const FEW: usize = 50;
 
+const SOME: usize = 500;
+
 const MANY: usize = 10_000;
+
+/// Where the callers and their server run, and how many wait.
+struct Scene {
+    place: Place,
+    cores: Cores,
+    waiters: usize,
+    results: Vec<Result>,
+}
+
+impl Scene {
+    fn new(url: &str, holds_ms: u64, cores: Cores, waiters: usize) -> Self {
+        Self { place: Place { url: url.to_owned(), holds_ms }, cores, waiters, results: Vec::new() }
+    }
+
+    fn is_on_loopback(&self) -> bool {
+        self.place.holds_ms == 1
+    }
+
+    fn name(&self) -> String {
+        let waiters = whole(self.waiters);
+        if self.is_on_loopback() {
+            format!("{waiters} wait, {}", self.cores)
+        } else {
+            format!("{waiters} wait, 1 ms away")
+        }
+    }
+
+    fn of(&self, name: &str) -> Option<&Result> {
+        self.results.iter().find(|one| one.times.name == name)
+    }
+
+    fn over(&self, name: &str, other: &str) -> Option<f64> {
+        self.of(name)?.times.over(&self.of(other)?.times)
+    }
+}
 
 pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let server = &servers.redis;
     let delayed = DelayProxy::to(server.port(), Duration::from_micros(500));
-    // Held long enough for the last holder to ask again.
-    let (loopback, delayed) =
-        (Place { url: server.url(), holds_ms: 1 }, Place { url: delayed.url(), holds_ms: 4 });
     let mut foreign = foreign::all(report);
-    let mut results = Vec::new();
-    for (place, waiters) in
-        [(&loopback, FEW), (&loopback, 2), (&loopback, 500), (&loopback, MANY), (&delayed, FEW)]
-    {
-        if extent.quick && waiters == 500 {
-            continue;
-        }
-        let most = if waiters == MANY { extent.of(3500, 2500) } else { extent.of(1000, 450) };
+    // Held long enough for the last holder to ask again.
+    let on_loopback = [FEW, 2, SOME, MANY]
+        .into_iter()
+        .flat_map(|waiters| [Cores::One, Cores::Two].map(|cores| (cores, waiters)))
+        .map(|(cores, waiters)| Scene::new(&server.url(), 1, cores, waiters));
+    // The proxy is one more process: where they all run is left to the kernel.
+    let away = Scene::new(&delayed.url(), 4, Cores::Any, FEW);
+    let mut scenes: Vec<Scene> = on_loopback.chain([away]).collect();
+    if extent.quick {
+        scenes.retain(|scene| scene.waiters != SOME);
+    }
+    for scene in &mut scenes {
+        let most = if scene.waiters == MANY { extent.of(3500, 2500) } else { extent.of(1000, 450) };
         let crowd = Crowd {
-            waiters,
-            holds: Duration::from_millis(place.holds_ms),
+            waiters: scene.waiters,
+            holds: Duration::from_millis(scene.place.holds_ms),
             lasts: Duration::from_millis(most),
         };
-        let by_contender = runtime(1).block_on(compare(server, place, &crowd, extent, &mut foreign));
-        let name = match place.holds_ms {
-            1 => wait(waiters),
-            _ => format!("{}, 1 ms away", wait(waiters)),
-        };
-        results.push((name, by_contender));
+        let clients: Vec<u32> = foreign.iter().map(Foreign::process).collect();
+        scene.cores.place(&clients, server.process());
+        let compare = compare(server, &scene.place, &crowd, extent, &mut foreign);
+        scene.results = runtime(1).block_on(compare);
     }
-    tell(&results, report);
-}
-
-fn wait(waiters: usize) -> String {
-    format!("{} wait", whole(waiters))
+    Cores::Any.place(&[], server.process());
+    tell(&scenes, report);
 }
 
 struct Place {
@@ -76,46 +111,49 @@ struct Result {
     commands: Series,
 }
 
-fn tell(results: &[(String, Vec<Result>)], report: &mut Report) {
-    let found = |results: &[Result], name: &str| -> Option<(Series, Option<f64>)> {
-        let one = results.iter().find(|one| one.times.name == name)?;
-        Some((one.times.clone(), one.commands.middle()))
-    };
-    let over_direct = |results: &[Result], name: &str| {
-        let direct = found(results, DIRECT)?.0;
-        found(results, name)?.0.over(&direct)
-    };
-    let ((_, few), others) = results.split_first().unwrap();
+fn tell(scenes: &[Scene], report: &mut Report) {
+    let (few, others) = scenes.split_first().unwrap();
     let mut heads = vec!["commands".to_owned()];
-    for (name, _) in others {
-        heads.extend([format!("{name}: p50"), "÷ direct".to_owned(), "commands".to_owned()]);
+    for scene in others {
+        heads.extend([format!("{}: p50", scene.name()), "÷ direct".to_owned(), "commands".to_owned()]);
     }
-    let mut series: Vec<Series> = few.iter().map(|one| one.times.clone()).collect();
+    let mut series: Vec<Series> = few.results.iter().map(|one| one.times.clone()).collect();
     for one in &mut series {
-        one.more.push(figure(found(few, &one.name).and_then(|(_, commands)| commands)));
-        for (_, results) in others {
-            let there = found(results, &one.name);
-            one.more.push(figure(there.as_ref().and_then(|(times, _)| times.middle())));
-            one.more.push(figure(over_direct(results, &one.name)));
-            one.more.push(figure(there.and_then(|(_, commands)| commands)));
+        one.more.push(figure(few.of(&one.name).and_then(|there| there.commands.middle())));
+        for scene in others {
+            let there = scene.of(&one.name);
+            one.more.push(figure(there.and_then(|there| there.times.middle())));
+            one.more.push(figure(scene.over(&one.name, DIRECT)));
+            one.more.push(figure(there.and_then(|there| there.commands.middle())));
         }
     }
     let table = Table {
         workload: "hand-off",
-        title: &format!("{FEW} wait, on loopback: from a release to the next holder"),
+        title: &format!("{FEW} wait, on loopback, {}: from a release to the next holder", few.cores),
         unit: "p50 in ms",
         more_is_better: false,
         limits: &[(PING, "PING"), (DIRECT, "direct")],
         more: &heads.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&table, &series);
-    let of = |waiters: usize| results.iter().find(|(name, _)| *name == wait(waiters));
-    let ours = |waiters| over_direct(&of(waiters)?.1, ours::ANNOTATED);
-    report.target("hand-off, 2 waiters", ours(2));
-    report.target("hand-off, 50 waiters", ours(FEW));
-    let on_loopback = results.iter().filter(|(name, _)| !name.contains("away"));
+    let on_loopback = || scenes.iter().filter(|scene| scene.is_on_loopback());
+    for (target, waiters) in [
+        ("hand-off, 2 waiters", 2),
+        ("hand-off, 50 waiters", FEW),
+        ("hand-off, 500 waiters", SOME),
+        ("hand-off, 10,000 waiters", MANY),
+    ] {
+        let both = on_loopback().filter(|scene| scene.waiters == waiters);
+        let both: Vec<Option<f64>> = both.map(|scene| scene.over(ours::ANNOTATED, DIRECT)).collect();
+        report.target(target, worst(&both));
+    }
+    let p99 = |scene: &Scene, name: &str| Some(percentile(&scene.of(name)?.times.all, 99));
+    let both = on_loopback().filter(|scene| scene.waiters == FEW);
+    let both: Vec<Option<f64>> =
+        both.map(|scene| Some(p99(scene, ours::ANNOTATED)? / p99(scene, foreign::PYTHON)?)).collect();
+    report.target("hand-off, 50 waiters, p99", worst(&both));
     let commands: Vec<Option<f64>> =
-        on_loopback.map(|(_, results)| found(results, ours::ANNOTATED)?.1).collect();
+        on_loopback().map(|scene| scene.of(ours::ANNOTATED)?.commands.middle()).collect();
     report.target("commands", worst(&commands));
 }
 

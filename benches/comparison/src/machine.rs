@@ -11,14 +11,16 @@ pub fn describe(servers: &Servers) -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let versions: Vec<String> = servers.all().map(RedisServer::version).collect();
     vec![
-        (
-            "CPU",
-            format!("{}, {cores} cores for everything, servers included", model().unwrap_or("?".to_owned())),
-        ),
+        ("CPU", format!("{}, {cores} cores for everything, servers included", processor())),
         ("System", format!("{} {}", std::env::consts::OS, kernel().unwrap_or_default())),
         ("Servers", format!("{}, on loopback, without persistence", versions.join(" and "))),
         ("Rust", rustc().unwrap_or("?".to_owned())),
     ]
+}
+
+/// Its name, as the kernel knows it.
+pub fn processor() -> String {
+    model().unwrap_or("?".to_owned())
 }
 
 fn model() -> Option<String> {

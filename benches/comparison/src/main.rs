@@ -14,22 +14,27 @@
 mod articles;
 mod by_hand;
 mod contender;
+mod counted;
 mod direct;
 mod fenced;
 mod field;
 mod flash_sale;
 mod flash_sale_http;
+mod fleet;
 mod foreign;
 mod hand_off;
 mod machine;
 mod ours;
 mod page;
 mod peers;
+mod permits;
 mod picture;
 mod polls;
 mod quorum;
+mod readers;
 mod renewals;
 mod report;
+mod results;
 mod series;
 mod sheet;
 mod sizes;
@@ -78,6 +83,9 @@ const WORKLOADS: &[Workload] = &[
         prose: include_str!("../prose/flash_sale_http.md"),
         measure: flash_sale_http::measure,
     },
+    Workload { name: "readers", prose: include_str!("../prose/readers.md"), measure: readers::measure },
+    Workload { name: "permits", prose: include_str!("../prose/permits.md"), measure: permits::measure },
+    Workload { name: "fleet", prose: include_str!("../prose/fleet.md"), measure: fleet::measure },
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
     Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
     Workload { name: "polls", prose: include_str!("../prose/polls.md"), measure: polls::measure },
@@ -117,7 +125,7 @@ impl Options {
 }
 
 fn main() {
-    if renewals::was_ordered() {
+    if renewals::was_ordered() || fleet::managers::was_ordered() {
         return;
     }
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::picture;
 use crate::report::{Chapter, Report, product};
+use crate::results::Run;
 use crate::series::figure;
 use crate::sheet::{Loss, Sheet};
 use crate::targets::TARGETS;
@@ -25,10 +26,16 @@ pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: b
     } else {
         ""
     };
+    let run = Run::of(report);
+    // A quick look is not to be quoted, and not kept.
+    if !quick {
+        run.keep(machine);
+        report.fleet.write(&run.processor);
+    }
     let page = PROSE
         .replace("{{extent}}\n", extent)
         .replace("{{machine}}\n", &list(machine, minutes))
-        .replace("{{targets}}\n", &targets(report))
+        .replace("{{targets}}\n", &targets(report, &run))
         .replace("{{losses}}\n", &losses(report))
         .replace("{{left out}}\n", &left_out(report))
         .replace("{{workloads}}\n", &chapters(report));
@@ -49,19 +56,32 @@ fn list(machine: &[(&str, String)], minutes: f64) -> String {
     text
 }
 
-fn targets(report: &Report) -> String {
-    let mut text = String::from("| what | aim | measured | |\n| --- | ---: | ---: | --- |\n");
+/// A column for this run, and one for the last run on each other processor.
+fn targets(report: &Report, this: &Run) -> String {
+    let others = this.others();
+    let runs: Vec<&Run> = std::iter::once(this).chain(&others).collect();
+    let mut text = String::from("| what | aim |");
+    for run in &runs {
+        let _ = write!(text, " {} ({}) | |", run.processor, run.commit);
+    }
+    let _ = writeln!(text, "\n| --- | ---: |{}", " ---: | --- |".repeat(runs.len()));
     for target in TARGETS {
-        let measured = report.measured.iter().rev().find(|(one, _)| one.name == target.name);
         // Said in a line of its own.
-        if measured.is_none() && target.needs_second {
+        if target.needs_second && report.measured.iter().all(|(one, _)| one.name != target.name) {
             continue;
         }
-        let (value, verdict) = measured
-            .map_or(("–".to_owned(), "not measured".to_owned()), |(_, value)| {
-                (target.in_unit(*value), target.verdict(*value))
-            });
-        let _ = writeln!(text, "| {} | {} | {value} | {verdict} |", target.what, target.aims_at());
+        let _ = write!(text, "| {} | {} |", target.what, target.aims_at());
+        for run in &runs {
+            let (value, verdict) = match run.find(target.name) {
+                Some((value, None)) => (target.in_unit(value), target.verdict(value)),
+                Some((value, Some(remark))) => {
+                    (target.in_unit(value), format!("{}; {remark}", target.verdict(value)))
+                }
+                None => ("–".to_owned(), "not measured".to_owned()),
+            };
+            let _ = write!(text, " {value} | {verdict} |");
+        }
+        text.push('\n');
     }
     text
 }

@@ -13,8 +13,8 @@ use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part, TT
 
 pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     let mut peers: [(&str, Part, Clients); 5] = [
-        ("rslock 0.10.0", Part::Everything, Vec::new()),
-        ("rlock 0.2.0", Part::Everything, Vec::new()),
+        (RSLOCK, Part::Everything, Vec::new()),
+        (RLOCK, Part::Everything, Vec::new()),
         ("redis-lock 0.5.1", Part::Everything, Vec::new()),
         ("distributed-lock 0.2.0", Part::Free, Vec::new()),
         ("redlock 2.0.0", Part::Some, Vec::new()),
@@ -27,6 +27,18 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
         peers[4].2.push(Arc::new(Redlock(Arc::new(redlock::RedLock::new(vec![url])))));
     }
     all.extend(peers.map(|(name, part, clients)| Contender { name, kind: Kind::Peer, part, clients }));
+}
+
+pub const RSLOCK: &str = "rslock 0.10.0";
+pub const RLOCK: &str = "rlock 0.2.0";
+
+/// One process of a peer that reconnects, and takes part in a fleet.
+pub async fn one(name: &str, url: &str) -> Arc<dyn Client> {
+    match name {
+        RSLOCK => Arc::new(Rslock(rslock::LockManager::new(vec![url]))),
+        RLOCK => Arc::new(Rlock(rlock::async_lock::RLock::new(url).await.unwrap())),
+        _ => panic!("{name} takes no part in a fleet"),
+    }
 }
 
 fn in_words(error: impl std::fmt::Display) -> String {

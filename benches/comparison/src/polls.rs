@@ -87,5 +87,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         limits: &[(BARE, "the body alone")],
         more: &[],
     };
-    report.add(&table, &ways.map(|(series, _)| series));
+    let series = ways.map(|(series, _)| series);
+    report.add(&table, &series);
+    report.target("a poll", series[1].middle());
 }

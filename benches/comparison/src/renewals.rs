@@ -33,6 +33,7 @@ const RLOCK: &str = "rlock 0.2.0";
 const DISTRIBUTED: &str = "distributed-lock 0.2.0";
 
 const MEMORY: &str = "bytes of memory a lock";
+const SERVER: &str = "server, % of a core";
 const LOST: &str = "lost";
 
 /// Not a contender: the memory of a waiter.
@@ -72,6 +73,12 @@ pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
     }
     let ours = find(&series, OURS);
     let cost = |what| ours?.costs.iter().find(|(name, _)| *name == what).and_then(|(_, value)| *value);
+    let server = |name: &str| {
+        let one = find(&series, name)?;
+        one.costs.iter().find(|(what, _)| *what == SERVER).and_then(|(_, value)| *value)
+    };
+    report
+        .target("100,000 held, server", server(OURS).zip(server(RLOCK)).map(|(ours, theirs)| ours / theirs));
     report.target("100,000 held, CPU", ours.and_then(Series::middle));
     report.target("100,000 held, memory", cost(MEMORY));
     report.target("100,000 held, lost", cost(LOST));
@@ -108,9 +115,7 @@ impl Running {
         let Some(said) = self.said() else { return series };
         let shares = said["shares"].as_array().unwrap();
         series.rounds = shares.iter().map(|share| Some(share.as_f64().unwrap() * 100.0)).collect();
-        for (what, name) in
-            [(MEMORY, "bytes"), ("server, % of a core", "server"), ("kB/s sent", "sent"), (LOST, "lost")]
-        {
+        for (what, name) in [(MEMORY, "bytes"), (SERVER, "server"), ("kB/s sent", "sent"), (LOST, "lost")] {
             series.cost(what, said[name].as_f64());
         }
         series

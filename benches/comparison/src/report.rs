@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::fleet::limits::Limits;
 use crate::series::{Series, Table};
 use crate::sheet::Sheet;
 use crate::targets::Target;
@@ -28,6 +29,8 @@ pub struct Report {
     pub chapters: Vec<Chapter>,
     pub measured: Vec<(&'static Target, f64)>,
     pub left_out: Vec<(String, String)>,
+    /// For the page on tuning.
+    pub fleet: Limits,
 }
 
 impl Report {
@@ -36,7 +39,14 @@ impl Report {
         std::fs::create_dir_all(&target).unwrap();
         let path = target.join("benchmarks.jsonl");
         let file = BufWriter::new(File::create(&path).unwrap());
-        Self { path, file, chapters: Vec::new(), measured: Vec::new(), left_out: Vec::new() }
+        Self {
+            path,
+            file,
+            chapters: Vec::new(),
+            measured: Vec::new(),
+            left_out: Vec::new(),
+            fleet: Limits::default(),
+        }
     }
 
     pub fn path(&self) -> &Path {

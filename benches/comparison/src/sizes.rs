@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::contender::Kind;
+use crate::peers::RSLOCK;
 use crate::report::{Report, product};
-use crate::series::{Series, Table};
+use crate::series::{Series, Table, find};
 use crate::workload::{Extent, Servers};
 
 const WITHOUT: &str = "tokio alone";
+const OURS: &str = "redlocked";
 
 const TOKIO: &str = r#"tokio = { version = "1", features = ["macros", "rt-multi-thread"] }"#;
 
@@ -33,7 +35,7 @@ fn programs(redlocked: &Path) -> [Program; 4] {
             main: "#[tokio::main]\nasync fn main() { println!(\"sold\"); }\n",
         },
         Program {
-            name: "redlocked",
+            name: OURS,
             kind: Kind::Ours,
             dependencies: format!("{TOKIO}\nredlocked = {{ path = '{}' }}", redlocked.display()),
             main: r#"
@@ -49,7 +51,7 @@ fn programs(redlocked: &Path) -> [Program; 4] {
             "#,
         },
         Program {
-            name: "rslock 0.10.0",
+            name: RSLOCK,
             kind: Kind::Peer,
             dependencies: format!(
                 "{TOKIO}\nrslock = {{ version = \"=0.10.0\", default-features = false, features = [\"tokio-comp\"] }}"
@@ -118,6 +120,10 @@ pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
         more: &[],
     };
     report.add(&table, &builds);
+    let (ours, theirs) = (find(&builds, OURS), find(&builds, RSLOCK));
+    report.target("program, build", ours.and_then(|ours| ours.over(theirs?)));
+    let size = |one: Option<&Series>| one?.costs.first()?.1;
+    report.target("program, size", size(ours).zip(size(theirs)).map(|(ours, theirs)| ours / theirs));
 }
 
 /// A directory, removed with this.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use kit::RedisServer;
 use kit::load::{Load, runtime};
+use kit::{Cores, RedisServer};
 use tokio::runtime::Runtime;
 
 use crate::contender::{Contender, LIMIT, PING, Part};
@@ -13,43 +13,50 @@ use crate::field;
 use crate::ours;
 use crate::report::Report;
 use crate::series::{Series, Table, best_peer, figure, find};
-use crate::uncontended::worst;
+use crate::uncontended::{least, worst};
 use crate::workload::{Extent, Servers};
 
 const MANY: usize = 64;
 
 pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
-    let one_task = compare(&[&servers.redis], 1, 1, extent).remove(0);
+    let one_task = compare(&[&servers.redis], 1, 1, Cores::One, extent).remove(0);
     let both: Vec<&RedisServer> = servers.all().collect();
-    let one_thread = compare(&both, MANY, 1, extent);
-    let two_threads = compare(&both, MANY, 2, extent);
+    let one_core = compare(&both, MANY, 1, Cores::One, extent);
+    let two_cores = compare(&both, MANY, 1, Cores::Two, extent);
+    // Its workers would share a core, so the kernel places them.
+    let two_workers = compare(&both, MANY, 2, Cores::Any, extent);
+    let places = [&one_core, &two_cores, &two_workers];
     let second = servers.second.as_ref().map(RedisServer::version);
-    let heads = second.map(|name| {
-        [format!("{name}: ÷ bare"), "two workers: ÷ bare".to_owned(), "server CPU, ÷ bare".to_owned()]
-    });
-    let heads: Vec<&str> = ["two workers: locks/s", "÷ bare"]
+    let head = second.map(|name| format!("{name}, one core: ÷ bare"));
+    let of_second = head.iter().map(String::as_str).chain([
+        "two cores: ÷ bare",
+        "two workers: ÷ bare",
+        "server CPU, ÷ bare",
+    ]);
+    let heads: Vec<&str> = ["two cores: locks/s", "÷ bare", "two workers: locks/s", "÷ bare"]
         .into_iter()
-        .chain(heads.iter().flatten().map(String::as_str))
+        .chain(of_second.take(if head.is_some() { 4 } else { 0 }))
         .collect();
     let rates = |loads: &[Loads]| loads.iter().map(|one| one.rate.clone()).collect::<Vec<_>>();
-    let mut series = rates(&one_thread[0]);
+    let mut series = rates(&one_core[0]);
     for one in &mut series {
-        let loads = &one_thread[0];
+        let loads = &one_core[0];
         one.cost("client CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.own_cpu.middle()));
         one.cost("server CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.server_cpu.middle()));
-        one.more = vec![
-            figure(found(&two_threads[0], &one.name).and_then(|loads| loads.rate.middle())),
-            figure(over_bare(&two_threads[0], &one.name, |loads| &loads.rate)),
-        ];
-        if let (Some(one_thread), Some(two_threads)) = (one_thread.get(1), two_threads.get(1)) {
-            one.more.push(figure(over_bare(one_thread, &one.name, |loads| &loads.rate)));
-            one.more.push(figure(over_bare(two_threads, &one.name, |loads| &loads.rate)));
-            one.more.push(figure(over_bare(one_thread, &one.name, |loads| &loads.server_cpu)));
+        for place in &places[1..] {
+            one.more.push(figure(found(&place[0], &one.name).and_then(|loads| loads.rate.middle())));
+            one.more.push(figure(over_bare(&place[0], &one.name, |loads| &loads.rate)));
+        }
+        if servers.second.is_some() {
+            for place in places {
+                one.more.push(figure(over_bare(&place[1], &one.name, |loads| &loads.rate)));
+            }
+            one.more.push(figure(over_bare(&one_core[1], &one.name, |loads| &loads.server_cpu)));
         }
     }
     let table = Table {
         workload: "many tasks",
-        title: &format!("Uncontended: {MANY} tasks, a key each, on a runtime of one thread"),
+        title: &format!("Uncontended: {MANY} tasks, a key each, on a runtime of one thread, one core"),
         unit: "locks/s",
         more_is_better: true,
         limits: &[(LIMIT, "bare")],
@@ -57,27 +64,35 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     };
     report.add(&table, &series);
 
-    let ratio = |loads: &[Loads], of| over_bare(loads, ours::ANNOTATED, of);
     let rate: fn(&Loads) -> &Series = |loads| &loads.rate;
-    report.target("64 tasks, one thread", ratio(&one_thread[0], rate));
-    report.target("64 tasks, two workers", ratio(&two_threads[0], rate));
-    let over_peer = |loads: &[Loads]| {
-        let rates = rates(loads);
+    let rates_over_bare = |name: &str, places: &[&Vec<Vec<Loads>>], server: usize| {
+        let each = |place: &&Vec<Vec<Loads>>| over_bare(place.get(server)?, name, rate);
+        least(&places.iter().map(each).collect::<Vec<_>>())
+    };
+    let (threads, workers) = places.split_at(2);
+    report.target("64 tasks, one thread", rates_over_bare(ours::ANNOTATED, threads, 0));
+    report.target("64 tasks, two workers", rates_over_bare(ours::ANNOTATED, workers, 0));
+    report.target("64 tasks, fenced, one thread", rates_over_bare(ours::RUN, threads, 0));
+    report.target("64 tasks, fenced, two workers", rates_over_bare(ours::RUN, workers, 0));
+    let over_peer = |place: &Vec<Vec<Loads>>| {
+        let rates = rates(&place[0]);
         find(&rates, ours::ANNOTATED)?.over(best_peer(&rates, true)?)
     };
-    report.target("64 tasks, peers", least(&[over_peer(&one_thread[0]), over_peer(&two_threads[0])]));
-    let second = |loads: &[Vec<Loads>]| ratio(loads.get(1)?, rate);
-    report.target("64 tasks, second server", least(&[second(&one_thread), second(&two_threads)]));
+    report.target("64 tasks, peers", least(&places.map(over_peer)));
+    report.target("64 tasks, second server", rates_over_bare(ours::ANNOTATED, &places, 1));
     let cpu: fn(&Loads) -> &Series = |loads| &loads.own_cpu;
-    report.target("client CPU", worst(&[ratio(&one_task, cpu), ratio(&one_thread[0], cpu)]));
+    let many = [&one_task, &one_core[0], &two_cores[0]];
+    report.target("client CPU", worst(&many.map(|loads| over_bare(loads, ours::ANNOTATED, cpu))));
     let cpu: fn(&Loads) -> &Series = |loads| &loads.server_cpu;
-    report.target("server CPU", ratio(&one_thread[0], cpu));
-    report.target("server CPU, second server", one_thread.get(1).and_then(|second| ratio(second, cpu)));
-}
-
-/// The smallest; nothing when one is missing.
-fn least(ratios: &[Option<f64>]) -> Option<f64> {
-    worst(&ratios.iter().map(|ratio| ratio.map(|ratio| -ratio)).collect::<Vec<_>>()).map(|ratio| -ratio)
+    for (target, name, server) in [
+        ("server CPU", ours::ANNOTATED, 0),
+        ("server CPU, second server", ours::ANNOTATED, 1),
+        ("server CPU, fenced", ours::RUN, 0),
+        ("server CPU, fenced, second server", ours::RUN, 1),
+    ] {
+        let each = |place: &&Vec<Vec<Loads>>| over_bare(place.get(server)?, name, cpu);
+        report.target(target, worst(&threads.iter().map(each).collect::<Vec<_>>()));
+    }
 }
 
 fn found<'a>(loads: &'a [Loads], name: &str) -> Option<&'a Loads> {
@@ -128,7 +143,16 @@ impl Field {
 }
 
 /// On each server in turn.
-fn compare(servers: &[&RedisServer], tasks: usize, workers: usize, extent: Extent) -> Vec<Vec<Loads>> {
+fn compare(
+    servers: &[&RedisServer],
+    tasks: usize,
+    workers: usize,
+    cores: Cores,
+    extent: Extent,
+) -> Vec<Vec<Loads>> {
+    for server in servers {
+        cores.place(&[], server.process());
+    }
     let runtime = runtime(workers);
     let lasts = Duration::from_millis(extent.of(200, 100));
     let mut fields: Vec<Field> = servers.iter().map(|server| Field::new(server, &runtime)).collect();
@@ -145,6 +169,9 @@ fn compare(servers: &[&RedisServer], tasks: usize, workers: usize, extent: Exten
                 }
             }
         }
+    }
+    for server in servers {
+        Cores::Any.place(&[], server.process());
     }
     fields.into_iter().map(|field| field.loads).collect()
 }

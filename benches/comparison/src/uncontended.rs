@@ -118,6 +118,8 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
     report.add(&heading, &table);
     report.target("uncontended", worst(&[one_core, two_cores, two_workers].map(Place::over_bare)));
     report.target("uncontended, second server", second.first().and_then(Place::over_bare));
+    let fenced = [one_core, two_cores].map(|place| over_bare(&place.series, ours::RUN));
+    report.target("fenced", worst(&fenced));
     for (target, is_foreign) in [("uncontended, crates", false), ("uncontended, other languages", true)] {
         report.target(target, worst(&[one_core, two_cores].map(|place| place.over_best(is_foreign))));
     }
@@ -127,4 +129,9 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
 pub fn worst(ratios: &[Option<f64>]) -> Option<f64> {
     let all: Option<Vec<f64>> = ratios.iter().copied().collect();
     all?.into_iter().max_by(f64::total_cmp)
+}
+
+/// The smallest; nothing when one is missing.
+pub fn least(ratios: &[Option<f64>]) -> Option<f64> {
+    worst(&ratios.iter().map(|ratio| ratio.map(|ratio| -ratio)).collect::<Vec<_>>()).map(|ratio| -ratio)
 }

@@ -1,4 +1,5 @@
-//! Uncontended locks of many tasks, each with a key of its own, as fast as they can.
+//! Locks of many tasks that no task waits for, as fast as they can: each has a key of its own, or all
+//! may hold the one at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,25 @@ pub struct Load {
     pub server_cpu: f64,
 }
 
+/// The keys of the tasks.
+#[derive(Clone, Copy)]
+pub enum Keys {
+    /// `load:0`, `load:1` and so on: each task has its own.
+    Own,
+    /// `load`.
+    One,
+}
+
+impl Keys {
+    /// The key of this task.
+    pub fn of(self, task: usize) -> String {
+        match self {
+            Self::Own => format!("load:{task}"),
+            Self::One => "load".to_owned(),
+        }
+    }
+}
+
 impl Load {
     /// Runs so many tasks for about that long, on the workers of the runtime. `None`: not one lock
     /// was taken.
@@ -29,9 +49,21 @@ impl Load {
         runtime: &Runtime,
         stats: &mut redis::Connection,
     ) -> Option<Self> {
+        Self::of_fleet(std::slice::from_ref(client), tasks, Keys::Own, lasts, runtime, stats)
+    }
+
+    /// [`of`](Self::of) for tasks that are spread over several clients.
+    pub fn of_fleet(
+        clients: &[Arc<dyn Client>],
+        tasks: usize,
+        keys: Keys,
+        lasts: Duration,
+        runtime: &Runtime,
+        stats: &mut redis::Connection,
+    ) -> Option<Self> {
         let served = server_cpu(stats);
         let (used, start) = (own_cpu(), Instant::now());
-        let locks = f64::from(runtime.block_on(locks(client, tasks, lasts)));
+        let locks = f64::from(runtime.block_on(locks(clients, tasks, keys, lasts)));
         let (elapsed, own_cpu) = (start.elapsed(), own_cpu().saturating_sub(used));
         let server_cpu = server_cpu(stats).saturating_sub(served);
         let each = |total: Duration| total.as_secs_f64() * 1e6 / locks;
@@ -43,16 +75,15 @@ impl Load {
     }
 }
 
-async fn locks(client: &Arc<dyn Client>, tasks: usize, lasts: Duration) -> u32 {
+async fn locks(clients: &[Arc<dyn Client>], tasks: usize, keys: Keys, lasts: Duration) -> u32 {
     let start = Instant::now();
     let tasks: Vec<_> = (0..tasks)
         .map(|number| {
-            let client = Arc::clone(client);
+            let client = Arc::clone(&clients[number % clients.len()]);
             tokio::spawn(async move {
                 let mut done = 0;
                 while start.elapsed() < lasts {
-                    let key = format!("load:{number}");
-                    client.locked(key, Duration::from_secs(30), empty()).await.unwrap();
+                    client.locked(keys.of(number), Duration::from_secs(30), empty()).await.unwrap();
                     done += 1;
                 }
                 done
