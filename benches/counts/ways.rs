@@ -16,6 +16,7 @@ use kit::bare::Bare;
 use kit::load::runtime;
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// This program asks itself to go a way with this variable: its name, how often, the servers.
 pub(crate) const ORDER: &str = "REDLOCKED_COUNTS_ORDER";
@@ -115,11 +116,11 @@ fn hand_off(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let mut ping = Bare::connect(urls[0]).await;
         let inside = Arc::new(watch::Sender::new(0_u64));
-        let mut tasks = Vec::new();
+        let mut tasks = JoinSet::new();
         for _ in 0..2 {
             let locks = connect(urls[0]).await;
             let (inside, mut own_ping) = (Arc::clone(&inside), ping.clone());
-            tasks.push(tokio::spawn(async move {
+            tasks.spawn(async move {
                 for _ in 0..times {
                     let mut body = async || {
                         inside.send_modify(|number| *number += 1);
@@ -133,11 +134,12 @@ fn hand_off(times: u64, urls: &[&str]) {
                         inside.subscribe().wait_for(|number| *number > mine).await.unwrap();
                     }
                 }
-            }));
+            });
             pings(&mut ping, 3).await;
         }
-        for task in tasks {
-            task.await.unwrap();
+        // One that fails ends the run: the other one would wait for it.
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
         }
     });
 }
