@@ -19,15 +19,11 @@ use crate::manager::LockManager;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redlocked::LockError> {
-/// # use std::time::Duration;
-/// # use redlocked::{LockError, LockManager};
-/// let locks = LockManager::connect("memory://once-record-example").await?;
-/// assert_eq!(locks.once_record("charge:7").await?, None);
-/// let day = Duration::from_secs(86_400);
-/// locks.lock("charge:7").once(day).run(async |_guard| Ok::<_, LockError>(5)).await?;
+/// use redlocked::{LockManager, OnceRecord};
 ///
-/// let record = locks.once_record("charge:7").await?;
-/// assert!(record.is_some_and(|record| record.result() == Some(b"5")));
+/// let locks = LockManager::connect("memory://once-record-example").await?;
+/// let record: Option<OnceRecord> = locks.once_record("charge:7").await?;
+/// assert!(record.is_none(), "nothing was done");
 /// # Ok(())
 /// # }
 /// ```

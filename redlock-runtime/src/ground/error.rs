@@ -119,8 +119,8 @@ pub enum LockError {
         /// The [fencing token](crate::LockGuard::fencing_token) that came too late.
         fence: u64,
     },
-    /// The record of a body that [runs once](crate::LockRequest::once) is that of another request:
-    /// the same key was used with another [`by`](crate::OnceRequest::by). The body did not run.
+    /// The record of a body that runs once is that of another request:
+    /// the same key was used with another `by`. The body did not run.
     #[non_exhaustive]
     KeyReused {
         /// The key, without the prefix.
@@ -128,7 +128,7 @@ pub enum LockError {
     },
     /// A body that runs once has begun before, and nobody knows whether its effects are done: its
     /// process died, it was cancelled, or it lost the lock. Only with
-    /// [`OnInterrupted::Error`](crate::OnInterrupted::Error). It stays so until an operator has
+    /// `OnInterrupted::Error`. It stays so until an operator has
     /// looked, and clears the record ([`clear_once`](crate::LockManager::clear_once), or `redlocked
     /// once clear KEY`), or until the record expires.
     #[non_exhaustive]
@@ -141,7 +141,7 @@ pub enum LockError {
         since: SystemTime,
     },
     /// The stored result of a body that runs once cannot be decoded: its type has changed since. The
-    /// body did not run. [`OnUndecodable::Rerun`](crate::OnUndecodable::Rerun) runs it again.
+    /// body did not run. `OnUndecodable::Rerun` runs it again.
     #[non_exhaustive]
     Undecodable {
         /// The key, without the prefix.
