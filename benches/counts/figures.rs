@@ -13,9 +13,11 @@ const HEAD: &str = "\
 # A renewal is that of one of 64 locks that are due together; a poll is one of a body.
 ";
 
+const BUILDS: [&str; 3] = ["compiler", "server", "processor"];
+
 pub(crate) struct Figures {
-    /// Of the compiler and of the server.
-    builds: [String; 2],
+    /// The compiler, the server and the processor, by which libraries choose their way to copy bytes.
+    builds: [String; 3],
     all: Vec<Figure>,
 }
 
@@ -40,7 +42,7 @@ impl Figures {
             let [way, of, count] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
             Some(Figure { way: way.to_owned(), of: of.to_owned(), count: count.parse().ok()? })
         });
-        Self { builds: ["compiler", "server"].map(build), all: all.collect() }
+        Self { builds: BUILDS.map(build), all: all.collect() }
     }
 
     /// None yet, of the builds that are here.
@@ -49,7 +51,10 @@ impl Figures {
             let output = Command::new(program).arg("--version").output().unwrap();
             String::from_utf8(output.stdout).unwrap().trim().to_owned()
         };
-        Self { builds: [says("rustc"), says("redis-server")], all: Vec::new() }
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let processor = name.map_or("?", |(_, name)| name).to_owned();
+        Self { builds: [says("rustc"), says("redis-server"), processor], all: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, way: &str, of: &str, count: u64) {
@@ -73,10 +78,11 @@ impl Figures {
     }
 
     pub(crate) fn write(&self) {
-        let [compiler, server] = &self.builds;
+        let builds = BUILDS.iter().zip(&self.builds).map(|(what, build)| format!("{what}: {build}\n"));
+        let builds: String = builds.collect();
         let lines = self.all.iter().map(|one| format!("{:<12} {:<7} {:>7}\n", one.way, one.of, one.count));
         let lines: String = lines.collect();
-        let text = format!("{HEAD}compiler: {compiler}\nserver: {server}\n{lines}");
+        let text = format!("{HEAD}{builds}{lines}");
         fs::write(file(), text).unwrap();
     }
 
@@ -106,8 +112,8 @@ impl Judged<'_> {
     }
 
     fn verdict(&self, now: &Figure) -> String {
-        let [is_same_compiler, is_same_server] =
-            [0, 1].map(|build| self.now.builds[build] == self.file.builds[build]);
+        let [is_same_compiler, is_same_server, is_same_processor] =
+            [0, 1, 2].map(|build| self.now.builds[build] == self.file.builds[build]);
         // The repository names the compiler: who changes it changes the figures with it.
         if !is_same_compiler {
             return "GROWN or not: the file is of another compiler".to_owned();
@@ -115,6 +121,9 @@ impl Judged<'_> {
         // A machine brings its own server, and each build executes other instructions.
         if now.of == "server" && !is_same_server {
             return "not compared: the file is of another server".to_owned();
+        }
+        if !is_same_processor {
+            return "not compared: the file is of another processor".to_owned();
         }
         let Some(before) = self.file.find(now) else { return "GROWN: it is not in the file".to_owned() };
         if now.count * 1000 > before * (1000 + MORE) {
@@ -129,8 +138,7 @@ impl Judged<'_> {
 
 impl Display for Judged<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let [compiler, server] = &self.now.builds;
-        writeln!(f, "{compiler}\n{server}")?;
+        writeln!(f, "{}", self.now.builds.join("\n"))?;
         for one in &self.now.all {
             writeln!(f, "{:<12} {:<7} {:>7}  {}", one.way, one.of, one.count, self.verdict(one))?;
         }

@@ -11,8 +11,8 @@
 //! of its own that is counted as well: what starts and ends them is in neither. The caller takes
 //! one step after the other, so each request meets a server that waits for it, and the order of
 //! events is the same in each run. Instructions are not time; they are what one machine says like
-//! another. Their number depends on the compiler and on the build of the server: the file says
-//! which, and figures of another build are not compared.
+//! another of its kind. Their number depends on the compiler, on the build of the server and on the
+//! processor: the file says which, and figures of another server or processor are not compared.
 
 #![allow(
     clippy::print_stdout,
