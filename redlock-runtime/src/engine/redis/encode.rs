@@ -443,12 +443,13 @@ impl Encoder {
 
     /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
     fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
-        let kind = format_args!("n{}", request.limit.number());
+        let number = request.limit.number();
         if let Script::Stay = script {
             command.arg("2").arg(&*request.name);
             self.session.keyspace.write_holders(command, &request.name);
             command.arg(request.token.value()).arg(in_ms(request.ttl));
-            command.arg("").arg(&*self.session.inbox).arg(kind);
+            command.arg("").arg(&*self.session.inbox);
+            command.arg(format_args!("n{number}"));
             return;
         }
         self.write_keys(command, request);
@@ -465,7 +466,7 @@ impl Encoder {
             Some(floor) => command.arg(floor),
             None => command.arg(""),
         };
-        command.arg(kind);
+        command.arg(format_args!("n{number}"));
         if let (Script::Enter, true) = (script, self.session.may_not_count) {
             command.arg(TRIES);
         }
