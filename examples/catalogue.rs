@@ -94,8 +94,11 @@ impl Worker {
     }
 
     fn go_on(&mut self) -> Result<(), Failed> {
-        if let Some(mut input) = self.input.take() {
-            writeln!(input)?;
+        // The writer reads nothing, and may have ended: its status tells.
+        if let Some(Err(error)) = self.input.take().map(|mut input| writeln!(input))
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            return Err(error.into());
         }
         if self.process.wait()?.success() { Ok(()) } else { Err("a worker has failed".into()) }
     }
