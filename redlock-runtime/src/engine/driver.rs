@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 
 use super::EngineSettings;
@@ -226,8 +227,14 @@ impl Driver {
         });
         let waits = self.gathering.waits(self.has_commands(), self.transport.in_flight());
         let turn = if waits { Poll::Ready(Turn::AfterOthers) } else { self.rounds(&wakers) };
-        self.wakers = Some(wakers);
-        turn
+        if has_budget_remaining() {
+            self.wakers = Some(wakers);
+            return turn;
+        }
+        // From the end of its budget on, tokio answers "pending" to everything, and forgets whom it
+        // was to wake when its `block_on` returns in this poll. With other wakers, the next poll
+        // looks at each part.
+        if turn.is_pending() { Poll::Ready(Turn::Again) } else { turn }
     }
 
     fn rounds(&mut self, wakers: &Wakers) -> Poll<Turn> {

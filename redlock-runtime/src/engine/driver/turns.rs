@@ -1,9 +1,13 @@
 //! The engine's turns: a flood of one kind of events delays no other kind.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::task::Waker;
 
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::yield_now;
+use tokio::task::coop::has_budget_remaining;
+use tokio::task::{consume_budget, yield_now};
 
 use super::*;
 use crate::engine::command::{AcquireOutcome, Ask};
@@ -130,4 +134,24 @@ async fn replies_are_handed_out_before_the_loop_moves_elsewhere() {
     assert!(poll(&mut driver).is_ready(), "there is more to do");
     driver.leave();
     assert!(outcomes.iter_mut().all(is_held));
+}
+
+#[test]
+fn what_a_poll_has_no_budget_for_is_read_by_the_next_one() -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_time().build()?;
+    let (mut driver, commands, _pushes) = runtime.block_on(async { driver("turns-budget") });
+    let (command, mut outcome) = acquire(1);
+    let _ = commands.send(command);
+    // As after a flood of bytes. A caller has its outcome in this poll, and with the end of its
+    // `block_on` tokio forgets whom it was to wake.
+    let turn = runtime.block_on(poll_fn(|cx| {
+        while has_budget_remaining() {
+            let _ = pin!(consume_budget()).poll(cx);
+        }
+        Poll::Ready(driver.poll(cx))
+    }));
+    assert_eq!(turn, Poll::Ready(Turn::Again), "a command is unread");
+    let _ = runtime.block_on(poll_fn(|cx| Poll::Ready(driver.poll(cx))));
+    assert!(is_held(&mut outcome));
+    Ok(())
 }
