@@ -29,14 +29,17 @@ fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
 }
 
 /// Sends about as many pushes at once as tokio lets a task read in one poll, so that one batch is
-/// sent by the next poll and another after it.
+/// sent by the next poll and another after it. The bytes of some are more than a poll may read, so
+/// that callers have their outcomes in polls that leave something unread.
 fn pushes(server: &RedisServer, stop: &AtomicBool) {
     let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
     let mut client = server.client();
-    for count in (118..128).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
+    let texts = [1, 600].map(|times| format!("next|nobody|1|0||{}", "nothing".repeat(times)));
+    let bursts = (118..128).cycle().zip(texts.iter().cycle());
+    for (count, text) in bursts.take_while(|_| !stop.load(Ordering::Relaxed)) {
         let mut burst = redis::pipe();
         for _ in 0..count {
-            burst.cmd("PUBLISH").arg(&channels).arg("next|nobody|1|0||nothing").ignore();
+            burst.cmd("PUBLISH").arg(&channels).arg(text).ignore();
         }
         burst.exec(&mut client).unwrap();
         thread::sleep(Duration::from_micros(300));
