@@ -186,9 +186,11 @@ impl Sequence {
                     LOCKS[0],
                     "lock:a%queue",
                     "lock:a%queue%claim",
+                    "lock:a%queue%holders",
                     LOCKS[1],
                     "lock:b%queue",
                     "lock:b%queue%claim",
+                    "lock:b%queue%holders",
                     CLOCK,
                 ],
                 {
