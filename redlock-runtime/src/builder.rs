@@ -304,7 +304,8 @@ impl LockManagerBuilder {
     /// release in 128 leaves the lock free for 1 to 3 ms, in which they can take it, and so can a
     /// caller that comes just then. One that polls each 2 ms or sooner gets it each time; one that
     /// polls each 100 ms, one time in fifty. Under constant demand that slows hand-offs by a few
-    /// per cent.
+    /// per cent. The lead of an [election](crate::LockManager::election) is always handed over: a
+    /// leader that resigns would be the first to find it free.
     ///
     /// # Examples
     ///

@@ -36,7 +36,8 @@ pub(crate) struct Request {
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
     /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
     pub(crate) passed_on: Option<Arc<PassedOn>>,
-    /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
+    /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients,
+    /// and none where it counts for 0.
     pub(crate) releases: u32,
     pub(crate) announcement: Option<Arc<Announcement>>,
     /// How many may hold the lock together with this token. It is part of the place in the queue,

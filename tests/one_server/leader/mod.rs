@@ -152,6 +152,37 @@ fn one_that_resigns_is_followed_by_the_next_standby_and_stands_by_behind_it() {
     });
 }
 
+/// One release in 128 of any other lock leaves it free for a moment, and whoever comes first has it.
+#[test]
+fn two_candidates_that_resign_lead_in_turns() {
+    const TERMS: usize = 1000;
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    in_time(async {
+        let (told, mut terms) = unbounded_channel();
+        let candidate = |locks: &LockManager, number: usize| {
+            let told = told.clone();
+            tokio::spawn(locks.election("k").lead(async move |term| {
+                let _ = told.send((number, term.clone()));
+                endless(term).await
+            }))
+        };
+        let mut tasks = vec![candidate(&locks, 0)];
+        let mut last = terms.recv().await.unwrap();
+        tasks.push(candidate(&others, 1));
+        let mut twice = 0;
+        for _ in 1..TERMS {
+            stand_by(&server, 1).await;
+            last.1.resign();
+            let next = terms.recv().await.unwrap();
+            twice += usize::from(next.0 == last.0);
+            last = next;
+        }
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        assert_eq!(twice, 0, "a leader that resigned was its own successor");
+    });
+}
+
 #[test]
 fn a_body_that_fails_goes_to_the_end_of_the_queue_after_a_pause() {
     let server = RedisServer::start();

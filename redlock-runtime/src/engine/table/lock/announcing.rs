@@ -50,6 +50,7 @@ impl Lock {
             }
             return;
         };
+        held.set_led();
         *self.announced() = Some(Announced { of: id, text, since: cx.now, sent: cx.now, written: None });
         self.announce_if_due(cx, id);
     }

@@ -92,6 +92,8 @@ pub(super) struct Held {
     keep_until: Option<Moment>,
     /// Its holder has left it to whoever redeems its ticket.
     is_left: bool,
+    /// Its holder leads, or has led.
+    is_led: bool,
     /// The hold of the caller who has the lock now.
     hold: Hold,
     next_renewal: Option<Moment>,
@@ -188,6 +190,7 @@ impl Held {
             renewal_sent: since,
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             is_left: false,
+            is_led: false,
             hold: Hold { kind: ask.kind, since },
             next_look: Some(since.after(LOOKS_AFTER)),
             is_watched: false,
@@ -684,6 +687,10 @@ impl Held {
         Some(Arc::clone(&self.lease))
     }
 
+    pub(super) fn set_led(&mut self) {
+        self.is_led = true;
+    }
+
     fn replace_lease(&mut self, lease: Lease) {
         std::mem::replace(&mut self.lease, Arc::new(lease)).end(LostReason::Released);
     }
@@ -701,6 +708,10 @@ impl Held {
         if let Some(successors) = &self.successors {
             request.passed_on = successors.for_release();
             request.releases = successors.releases(now);
+        }
+        // A leader that resigns would be the first to find its own lock free, and lead again.
+        if self.is_led {
+            request.releases = 0;
         }
         request.tick = self.tick_request(early);
         let was_seen = self.queue.marked || self.queue.waited || request.tick.is_some();

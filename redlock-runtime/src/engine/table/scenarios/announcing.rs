@@ -66,3 +66,21 @@ fn a_record_is_written_again_over_the_next_connection() {
     record_ends(&mut scenario, Reply::Done);
     scenario.assert_quiet();
 }
+
+#[test]
+fn the_release_of_a_leader_leaves_no_lock_free() {
+    for (leads, releases) in [(false, 1), (true, 0)] {
+        let mut scenario = Scenario::connected();
+        let _lease = scenario.holds(1);
+        if leads {
+            scenario.table.announce(scenario.now, 1, Some("here".into()));
+            scenario.send();
+            scenario.answers(Action::Announce, Reply::Done);
+            scenario.table.announce(scenario.now, 1, None);
+        }
+        let _released = scenario.releases(1);
+        scenario.send();
+        let release = scenario.sent.iter().find(|(_, _, request)| request.action == Action::Release);
+        assert_eq!(release.map(|(_, _, request)| request.releases), Some(releases));
+    }
+}
