@@ -26,6 +26,8 @@ mod top;
 mod wait;
 mod waiting;
 
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -35,10 +37,12 @@ use crate::args::{Args, Command};
 use crate::exit::Failure;
 
 fn main() -> ExitCode {
-    // Only `run` calls it: no part of the command line that is described to people.
+    // Only `run` calls these: no part of the command line that is described to people.
     #[cfg(unix)]
-    if std::env::args_os().nth(1).is_some_and(|first| first == run::watchdog::COMMAND) {
-        return end(run::watchdog::watchdog());
+    match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
+        Some(run::watchdog::COMMAND) => return end(run::watchdog::watchdog()),
+        Some(run::gate::COMMAND) => return end(run::gate::gate()),
+        _ => {}
     }
     match Args::try_parse() {
         Ok(args) => end(command(args)),

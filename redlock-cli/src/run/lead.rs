@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::signals::Signals;
 use super::supervisor::{Ending, Grace, supervise};
-use super::{exit_code_of, label, refuse_what_no_wait_ends, start};
+use super::{exit_code_of, label, not_started, refuse_what_no_wait_ends, start};
 use crate::args::{RunArgs, ServerArgs};
 use crate::exit::{Failure, OS};
 
@@ -124,6 +124,7 @@ impl Candidate {
         let (watchdog, group) =
             start(&self.server, &self.locks, &self.args, self.grace, term.number()).await?;
         let lease = (term, self.args.key.as_str());
-        Ok(supervise(group, &lease, self.grace, &mut signals, watchdog).await)
+        let ending = supervise(group, &lease, self.grace, &mut signals, watchdog).await;
+        ending.map_err(|why| not_started(&self.args, why))
     }
 }

@@ -1,5 +1,6 @@
 //! `redlocked run`: a lock around any program, or a leader that runs it.
 
+pub(crate) mod gate;
 mod group;
 mod lead;
 mod signals;
@@ -7,9 +8,11 @@ mod supervisor;
 mod terminal;
 pub(crate) mod watchdog;
 
+use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, TickMissed};
@@ -17,6 +20,7 @@ use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, TickMissed};
 use crate::args::{Missed, RunArgs, ServerArgs};
 use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
 use crate::lock_text::printable;
+use crate::run::gate::Gate;
 use crate::run::group::Group;
 use crate::run::signals::Signals;
 use crate::run::supervisor::{Ending, Grace, Lease, supervise};
@@ -73,7 +77,7 @@ async fn run_under_lock(
     }
     let (watchdog, group) = start(server, locks, args, grace, guard.fencing_token()).await?;
     let ending = supervise(group, &guard, grace, signals, watchdog).await;
-    release(guard, ending).await
+    release(guard, ending.map_err(|why| not_started(args, why))?).await
 }
 
 /// Through outages, too, but not where the server refuses.
@@ -123,19 +127,31 @@ async fn start(
 ) -> Result<(Watchdog, Group), Failure> {
     let seen = locks.inspect(&args.key).await.ok().flatten();
     let held = seen.as_ref().map(Held::of);
-    let watchdog = Watchdog::start(&Task { kill_after: grace.kill_after, server: server.resolved()?, held })?;
-    Ok((watchdog, start_command(args, fence)?))
+    let (gate, at_gate) = Gate::new()?;
+    let task = Task { kill_after: grace.kill_after, server: server.resolved()?, held };
+    let watchdog = Watchdog::start(&task, gate)?;
+    let group = start_command(args, fence, at_gate).map_err(|error| not_started(args, error))?;
+    Ok((watchdog, group))
 }
 
-fn start_command(args: &RunArgs, fence: u64) -> Result<Group, Failure> {
-    let Some((program, arguments)) = args.command.split_first() else {
-        return Err(Failure::new(USAGE, "there is no command"));
-    };
-    let mut command = Command::new(program);
-    command.args(arguments);
+/// It waits at the gate.
+fn start_command(args: &RunArgs, fence: u64, at_gate: Stdio) -> io::Result<Group> {
+    let mut command = this_program(gate::COMMAND)?;
+    command.args(&args.command).stdin(at_gate);
     command.env(FENCING_TOKEN, fence.to_string()).env(KEY, &args.key);
     Group::start(command)
-        .map_err(|error| Failure::new(NO_COMMAND, format!("cannot start {}: {error}", program.display())))
+}
+
+/// As another process, that does another part of the work.
+fn this_program(part: &str) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(part);
+    Ok(command)
+}
+
+fn not_started(args: &RunArgs, why: impl fmt::Display) -> Failure {
+    let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
+    Failure::new(NO_COMMAND, format!("cannot start {}: {why}", program.display()))
 }
 
 async fn release(guard: LockGuard, ending: Ending) -> Result<u8, Failure> {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::group::Group;
 use super::signals::{Signals, Told};
 use super::terminal::{Terminal, stop_this_process};
-use super::watchdog::Watchdog;
+use super::watchdog::{self, Watchdog};
 use crate::lock_text::printable;
 
 /// How long a command has to end.
@@ -140,14 +140,14 @@ struct Stop {
     tries: u8,
 }
 
-/// Returns when the whole group has ended.
+/// Returns when the whole group has ended; with an error where there was no command in it.
 pub(crate) async fn supervise<L: Lease>(
     group: Group,
     lease: &L,
     grace: Grace,
     signals: &mut Signals,
     watchdog: Watchdog,
-) -> Ending {
+) -> Result<Ending, String> {
     let terminal = Terminal::of_this_process();
     let mut supervisor = Supervisor {
         group,
@@ -160,8 +160,8 @@ pub(crate) async fn supervise<L: Lease>(
         is_told: false,
         is_lost: false,
     };
-    // The command may be stopped at once, and this process with it.
-    supervisor.tell_watchdog(lease.remaining());
+    // The command waits for it.
+    supervisor.tell_watchdog();
     loop {
         if let Some(signal) = supervisor.group.collect() {
             supervisor.on_stop(signal);
@@ -186,10 +186,12 @@ pub(crate) async fn supervise<L: Lease>(
             Some(Told::Child) | None => {}
         }
     }
-    supervisor.watchdog.dismiss();
+    if let Some(refusal) = supervisor.watchdog.dismiss() {
+        return Err(refusal);
+    }
     // A group has ended once its first process has.
     let code = supervisor.group.code.unwrap_or(u8::MAX);
-    Ending { code, is_told: supervisor.is_told, is_lost: supervisor.is_lost }
+    Ok(Ending { code, is_told: supervisor.is_told, is_lost: supervisor.is_lost })
 }
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -202,8 +204,7 @@ impl<L: Lease> Supervisor<'_, L> {
     /// Ends the group in time. Returns when to look again.
     fn on_time(&mut self) -> Instant {
         let now = Instant::now();
-        let left = self.lease.remaining();
-        self.tell_watchdog(left);
+        let left = self.tell_watchdog();
         if left <= self.grace.terminate_at && !self.is_lost {
             self.is_lost = true;
             // Standard error may be closed.
@@ -232,9 +233,16 @@ impl<L: Lease> Supervisor<'_, L> {
         if self.group.code.is_some() { next.min(now + PAUSE) } else { next }
     }
 
-    /// Half of the time before the end of the lease in which this process kills.
-    fn tell_watchdog(&mut self, left: Duration) {
-        self.watchdog.lease(self.group.id(), left.saturating_sub(self.grace.kill_at / 2));
+    /// Half of the time before the end of the lease in which this process kills. Returns what is left of
+    /// the lease.
+    fn tell_watchdog(&mut self) -> Duration {
+        // This process may stand still between the two lines: then the watchdog ends the group sooner.
+        let now = watchdog::now();
+        let left = self.lease.remaining();
+        if let Ok(now) = now {
+            self.watchdog.lease(self.group.id(), now, left.saturating_sub(self.grace.kill_at / 2));
+        }
+        left
     }
 
     /// Tells the group to stop. The command may take its time, or ignore it.

@@ -6,11 +6,10 @@
 //! one is gone: then it also releases the lock, once the group has ended.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::Stdio;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -20,6 +19,8 @@ use nix::unistd::Pid;
 use redlocked::{LockError, LockInfo};
 use serde_json::{Value, json};
 
+use super::gate::{self, Gate};
+use super::this_program;
 use crate::args::ServerArgs;
 use crate::exit::{Failure, OK};
 use crate::lock_text::{epoch, printable};
@@ -96,7 +97,7 @@ impl Task {
     }
 }
 
-fn now() -> io::Result<Duration> {
+pub(crate) fn now() -> io::Result<Duration> {
     Ok(clock_gettime(CLOCK)?.into())
 }
 
@@ -106,33 +107,33 @@ fn now() -> io::Result<Duration> {
 pub(crate) struct Watchdog {
     /// `None` when it has ended before its time.
     commands: Option<UnixStream>,
+    gate: Gate,
 }
 
 impl Watchdog {
-    pub(crate) fn start(task: &Task) -> io::Result<Self> {
+    /// It opens the gate when it is told of the first lease.
+    pub(crate) fn start(task: &Task, gate: Gate) -> io::Result<Self> {
         let (commands, input) = UnixStream::pair()?;
         // It may be stopped, and must not stop this process.
         commands.set_nonblocking(true)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(COMMAND);
-        command.stdin(Stdio::from(OwnedFd::from(input))).stdout(Stdio::null());
+        let mut command = this_program(COMMAND)?;
+        command.stdin(Stdio::from(OwnedFd::from(input))).stdout(gate.for_watchdog()?);
         // What the terminal sends to this process is not meant for it.
         command.process_group(0).spawn()?;
-        let mut watchdog = Self { commands: Some(commands) };
+        let mut watchdog = Self { commands: Some(commands), gate };
         watchdog.send(&task.write(), false);
         Ok(watchdog)
     }
 
-    /// The group may live for so long.
-    pub(crate) fn lease(&mut self, group: Pid, left: Duration) {
-        if let Ok(now) = now() {
-            self.send(&format!("{group} {}\n", (now + left).as_nanos()), left.is_zero());
-        }
+    /// The group may live for so long after this time.
+    pub(crate) fn lease(&mut self, group: Pid, now: Duration, left: Duration) {
+        self.send(&format!("{group} {}\n", (now + left).as_nanos()), left.is_zero());
     }
 
-    /// The group has ended.
-    pub(crate) fn dismiss(mut self) {
+    /// The group has ended. Returns why there was no command in it.
+    pub(crate) fn dismiss(mut self) -> Option<String> {
         self.send("done\n", true);
+        self.gate.refusal()
     }
 
     /// `may_have_ended`: it has nothing more to do, and has ended the group itself where this
@@ -145,6 +146,7 @@ impl Watchdog {
             Err(_) if may_have_ended => self.commands = None,
             Err(_) => {
                 self.commands = None;
+                self.gate.close();
                 let message =
                     "the watchdog has ended: if this process is killed, the command goes on without the lock";
                 // Standard error may be closed.
@@ -161,10 +163,17 @@ enum Order {
     /// The group ends before this time.
     Until(Pid, Duration),
     Done,
+    /// The first process has ended.
+    Gone,
 }
 
 impl Order {
+    /// `None` where the first process has ended in the middle of it.
     fn parse(line: &str) -> Option<Self> {
+        if line.is_empty() {
+            return Some(Self::Gone);
+        }
+        let line = line.strip_suffix('\n')?;
         if line == "done" {
             return Some(Self::Done);
         }
@@ -177,13 +186,11 @@ impl Order {
 pub(crate) fn watchdog() -> Result<u8, Failure> {
     // A service manager may signal all processes of a service: this one ends last, and by itself.
     SigSet::all().thread_block().map_err(io::Error::from)?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
-    let Some(task) = Task::read(&line) else { return Ok(OK) };
-    let orders = orders();
+    let mut orders = Orders::new()?;
+    let Some(task) = orders.line(None).and_then(|line| Task::read(&line)) else { return Ok(OK) };
     // Without a command there is nothing to end.
-    if let Ok(Order::Until(group, until)) = orders.recv()
-        && let Some(left) = watch(&orders, group, until, task.kill_after)?
+    if let Some(Order::Until(group, until)) = orders.next(None)
+        && let Some(left) = watch(&mut orders, group, until, task.kill_after)?
         && let Some(held) = &task.held
     {
         let key = printable(&held.key);
@@ -217,36 +224,58 @@ fn release(server: &ServerArgs, held: &Held, left: Duration) -> io::Result<bool>
     Ok(matches!(outcome, Ok(Ok(true))))
 }
 
-/// From the rest of standard input; the end of it is the end of the first process.
-fn orders() -> Receiver<Order> {
-    let (sender, orders) = channel();
-    std::thread::spawn(move || {
-        let lines = BufReader::new(io::stdin()).lines().map_while(Result::ok);
-        for order in lines.filter_map(|line| Order::parse(&line)) {
-            if sender.send(order).is_err() {
-                break;
-            }
-        }
-    });
-    orders
+/// Standard input. Its end is the end of the first process.
+struct Orders {
+    input: BufReader<UnixStream>,
+    /// What has come of the next line.
+    line: String,
 }
 
-/// Returns when the group has ended, or its time is over: with what is left of the lease, if the
-/// first process is gone and the group has ended.
+impl Orders {
+    fn new() -> io::Result<Self> {
+        let input = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Self { input: BufReader::new(input), line: String::new() })
+    }
+
+    /// The next one, if it was sent already or comes within this time; `None` is no limit.
+    fn next(&mut self, limit: Option<Duration>) -> Option<Order> {
+        self.line(limit).and_then(|line| Order::parse(&line))
+    }
+
+    /// An empty line is the end.
+    fn line(&mut self, limit: Option<Duration>) -> Option<String> {
+        // Zero is refused. Some systems refuse all where the first process has ended: then no read waits.
+        let _ = self.input.get_ref().set_read_timeout(limit.map(|limit| limit.max(Duration::from_millis(1))));
+        match self.input.read_line(&mut self.line) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => None,
+            // What cannot be read is not said.
+            Err(_) => Some(String::new()),
+            Ok(_) => Some(std::mem::take(&mut self.line)),
+        }
+    }
+}
+
+/// Opens the gate for the group, and returns when that has ended, or its time is over: with what is left of
+/// the lease, if the first process is gone and the group has ended.
 fn watch(
-    orders: &Receiver<Order>,
+    orders: &mut Orders,
     group: Pid,
     mut until: Duration,
     kill_after: Duration,
 ) -> io::Result<Option<Duration>> {
-    let is_gone = loop {
+    let mut is_open = false;
+    let mut is_gone = loop {
         let terminate_at = until.saturating_sub(kill_after);
-        match orders.recv_timeout(terminate_at.saturating_sub(now()?).min(PAUSE)) {
-            Ok(Order::Until(_, later)) => until = later,
-            Ok(Order::Done) => return Ok(None),
-            Err(RecvTimeoutError::Timeout) if now()? < terminate_at => {}
-            Err(RecvTimeoutError::Timeout) => break false,
-            Err(RecvTimeoutError::Disconnected) => break true,
+        if !is_open && now()? < terminate_at {
+            gate::open();
+            is_open = true;
+        }
+        match orders.next(Some(terminate_at.saturating_sub(now()?).min(PAUSE))) {
+            Some(Order::Until(_, later)) => until = later,
+            Some(Order::Done) => return Ok(None),
+            Some(Order::Gone) => break true,
+            None if now()? < terminate_at => {}
+            None => break false,
         }
     };
     let lease_end = until;
@@ -258,8 +287,10 @@ fn watch(
     let pause =
         |until: Duration| Ok::<_, io::Error>(until.saturating_sub(now()?).min(Duration::from_millis(20)));
     while now()? < until && !has_ended(group) {
-        if matches!(orders.try_recv(), Ok(Order::Done)) {
-            return Ok(None);
+        match orders.next(Some(Duration::ZERO)) {
+            Some(Order::Done) => return Ok(None),
+            Some(Order::Gone) => is_gone = true,
+            Some(Order::Until(..)) | None => {}
         }
         std::thread::sleep(pause(until)?);
     }

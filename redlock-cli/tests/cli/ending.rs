@@ -1,18 +1,18 @@
 //! Each test has a group that writes the time into a file, again and again, and deaf to SIGTERM;
 //! and a second client that writes the time when it has the lock.
 
-#[cfg(target_os = "linux")]
-use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{Proxy, RedisServer, eventually};
 
+#[cfg(target_os = "linux")]
+use crate::tool::watchdog_of;
 use crate::tool::{LOST, Running, Scratch, report, said, signal_to};
 
 const TTL: &str = "2s";
 const TTL_NANOS: u64 = 2_000_000_000;
 
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(now.as_nanos()).unwrap()
 }
@@ -181,12 +181,7 @@ fn a_tool_without_its_watchdog_says_so_and_goes_on() {
     let server = RedisServer::start();
     let mut tool = Running::start(&server.url(), &["run", "k", "--", "sh", "-c", "echo ready; sleep 1"]);
     tool.until(&mut String::new(), "ready\n");
-    let id = tool.id();
-    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-    let is_watchdog =
-        |child: &&str| fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap().contains("watchdog");
-    let watchdog = children.split_whitespace().find(is_watchdog).unwrap();
-    signal_to("-KILL", watchdog.parse().unwrap());
+    signal_to("-KILL", watchdog_of(tool.id()));
     let said = tool.said();
     assert_eq!(said.code, Some(0));
     assert!(said.err.starts_with("redlocked: the watchdog has ended: "), "{}", said.err);

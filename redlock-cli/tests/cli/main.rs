@@ -7,6 +7,7 @@
 //! | `manual` | what do shells complete, and what do the manual pages say |
 //! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
 //! | `ending` | has the whole group ended before another client can have the lock |
+//! | `starting` | is the watchdog told of the command before that does anything |
 //! | `screen` | what does a person see in a terminal |
 //! | `captures` | does it fit terminals of 60, 80 and 120 columns |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
@@ -22,4 +23,8 @@ mod reaching;
 mod running;
 #[cfg(unix)]
 mod screen;
+#[cfg(target_os = "linux")]
+mod starting;
 mod tool;
+#[cfg(target_os = "linux")]
+mod traced;

@@ -136,6 +136,16 @@ pub(crate) fn signal_to(signal: &str, process: u32) {
     assert!(status.success());
 }
 
+/// The second process of a `run`.
+#[cfg(target_os = "linux")]
+pub(crate) fn watchdog_of(tool: u32) -> u32 {
+    use std::fs;
+    let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).unwrap();
+    let is_watchdog =
+        |child: &&str| fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap().contains("watchdog");
+    children.split_whitespace().find(is_watchdog).unwrap().parse().unwrap()
+}
+
 /// Shows a figure.
 #[cfg(unix)]
 pub(crate) fn report(text: &str) {
