@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::forks::powers_of_a_child;
 use crate::leads;
+use crate::once;
 use crate::oracle::CallId;
 use crate::plan::{Call, Gift, Hold, ProcessPlan, TICK, Way, What};
 use crate::run::{judge, tell};
@@ -165,10 +166,14 @@ async fn keep(
         ),
         wait => wait.map(Duration::from_millis),
     };
-    let inherits = settings.cohort > 0 || !hold.fenced && hold.keys.len() == 1 && hold.allows == 1;
+    let inherits = settings.cohort > 0
+        || !hold.fenced && hold.keys.len() == 1 && hold.allows == 1 && hold.once.is_none();
     let keys: Vec<_> = hold.keys.iter().map(|number| key(*number)).collect();
     World::here().note(|| format!("call {id} of process {}: {hold:?}", process.0));
     judge(|oracle| oracle.begins(id, process, keys, wait, inherits));
+    if let Some(body) = hold.once {
+        return once::perform(id, hold, body, request, locks).await;
+    }
     let acquiring = request.acquire();
     let guard = match hold.leaves_after {
         Some(after) => match timeout_at(Instant::now() + Duration::from_millis(after), acquiring).await {

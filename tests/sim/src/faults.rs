@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::callers::key;
+use crate::once;
 use crate::oracle::Oracle;
 use crate::plan::{Fault, Topology};
 use crate::run::{Fleet, judge};
@@ -321,6 +322,7 @@ pub(crate) fn disturb_all(fleet: &Fleet) {
 }
 
 pub(crate) fn all_may_be_lost() {
+    once::forget();
     judge(|oracle| (0..16).for_each(|number| oracle.set_losable(&key(number))));
 }
 

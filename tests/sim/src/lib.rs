@@ -44,6 +44,7 @@ pub mod forks;
 pub mod groups;
 pub mod leads;
 pub mod mutants;
+pub mod once;
 pub mod oracle;
 pub mod plan;
 pub mod promises;

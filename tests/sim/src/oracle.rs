@@ -2,6 +2,7 @@
 //! servers store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -105,6 +106,8 @@ enum Phase {
 enum Account {
     Guard(Weak<LockGuard>),
     Term(Term),
+    /// A body that runs once tells when its lease ends, until it is dropped.
+    Body(Weak<AtomicU64>),
 }
 
 impl Account {
@@ -115,6 +118,10 @@ impl Account {
                 guard.upgrade().filter(|guard| guard.is_held()).map(|guard| guard.remaining())
             }
             Self::Term(term) => term.is_leading().then(|| term.remaining()),
+            Self::Body(ends) => {
+                let left = ends.upgrade()?.load(Ordering::Relaxed).saturating_sub(World::here().now());
+                (left > 0).then_some(Duration::from_nanos(left))
+            }
         }
     }
 }
@@ -214,7 +221,7 @@ impl Oracle {
     }
 
     /// When something last went wrong around a process that lives.
-    fn quiet_since_all(&self) -> u64 {
+    pub(crate) fn quiet_since_all(&self) -> u64 {
         let world = World::here();
         let alive = self.disturbed_at.iter().filter(|(process, _)| !world.is_dead(**process));
         alive.map(|(_, at)| *at).max().unwrap_or(0)
@@ -345,6 +352,29 @@ impl Oracle {
     pub fn enters(&mut self, call: CallId, guard: &Arc<LockGuard>) {
         let account = Account::Guard(Arc::downgrade(guard));
         self.is_inside(call, account, guard.is_held(), |key| guard.fencing_token_of(key));
+    }
+
+    /// A caller runs its body, which runs once, and tells when its lease ends.
+    pub fn runs(&mut self, call: CallId, ends: &Arc<AtomicU64>, guard: &LockGuard) {
+        let account = Account::Body(Arc::downgrade(ends));
+        self.is_inside(call, account, guard.is_held(), |key| guard.fencing_token_of(key));
+    }
+
+    /// Something has gone wrong around that caller, or with its lock, since it has asked.
+    #[must_use]
+    pub fn has_met_an_accident(&self, call: CallId, key: &str) -> bool {
+        let Some(known) = self.calls.get(&call) else { return true };
+        let disturbed = self.disturbed_at.get(&known.process);
+        World::here().is_dead(known.process)
+            || disturbed.is_some_and(|at| *at >= known.began)
+            || self.may_have_lost(key, known)
+    }
+
+    /// How long a caller may be told nothing, where so many ask, and each process but its own may be
+    /// dead and cost a claim.
+    pub(crate) fn longest_poll(&self, callers: usize) -> u64 {
+        let processes: BTreeSet<_> = self.calls.values().map(|known| known.process).collect();
+        poll_behind(callers) + processes.iter().map(|_| CLAIM).sum::<u64>()
     }
 
     /// The body of a candidate has failed.
@@ -762,6 +792,6 @@ impl Oracle {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

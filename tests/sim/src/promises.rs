@@ -378,6 +378,8 @@ impl Promises {
             hold.keys == [key]
                 && !granted.contains(other)
                 && !hold.redeems
+                // It leaves the queue when it is told of a result.
+                && hold.once.is_none()
                 && hold.wait != Some(0)
                 && known.began < late
                 && now + 50 * MILLISECOND < until

@@ -16,6 +16,7 @@ use crate::coverage::{self, Coverage};
 use crate::faults::{self, FOREIGN};
 use crate::groups;
 use crate::leads;
+use crate::once;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
@@ -52,6 +53,9 @@ pub(crate) fn tell(error: Option<LockError>) {
         LockError::TimedOut { .. } => "timed out",
         LockError::QueueFull { .. } => "queue full",
         LockError::TickTaken { .. } => "tick taken",
+        LockError::KeyReused { .. } => "key reused",
+        LockError::Interrupted { .. } => "interrupted",
+        LockError::NotStored { .. } => "not stored",
         LockError::Lost { .. } => "lost",
         LockError::Unavailable { .. } => "unavailable",
         LockError::Misconfigured { .. } => "misconfigured",
@@ -153,9 +157,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         *oracle.borrow_mut() = Some(judge);
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
-    tickets::begin();
-    ticks::begin();
-    leads::begin(plan);
+    forget_other_runs(plan);
     prepare(&world, plan, &servers);
     let processes: Vec<_> = plan
         .processes
@@ -230,6 +232,14 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     report
 }
 
+/// What is noted of a run begins anew.
+fn forget_other_runs(plan: &Plan) {
+    tickets::begin();
+    ticks::begin();
+    once::begin(plan);
+    leads::begin(plan);
+}
+
 /// What a plan changes in its servers before anything happens.
 fn prepare(world: &World, plan: &Plan, servers: &[ServerId]) {
     for server in servers {
@@ -289,7 +299,8 @@ fn unexpected(plan: &Plan, errors: &BTreeMap<&'static str, u64>) -> Option<Viola
     // A hold that is shorter than the way of an answer.
     let is_short = is_far && plan.shortest_hold() < 2 * plan.latency.lateness;
     let error = errors.keys().find(|error| match **error {
-        "busy" | "timed out" | "queue full" | "tick taken" | "lost" => false,
+        "busy" | "timed out" | "queue full" | "tick taken" | "lost" | "key reused" | "interrupted"
+        | "not stored" => false,
         "unavailable" => !is_far && plan.shortest_wait() > 250,
         "misconfigured" => lists && !is_short,
         _ => true,
@@ -379,6 +390,10 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
             && fleet.servers.iter().all(|server| world.are_joined(process, *server))
     };
     judge(|oracle| oracle.look(seen.as_deref(), is_healthy, slack));
+    judge(|oracle| {
+        let process = |call: CallId| plan.calls.get(call).map(|call| fleet.processes[call.process]);
+        once::look(oracle, |call| process(call).is_some_and(is_healthy), slack);
+    });
     if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
         let stored = stored(seen, *server);
         judge(|oracle| oracle.look_at(&stored));

@@ -29,6 +29,7 @@ mod elections;
 mod files;
 mod followers;
 mod mark;
+mod once;
 mod scripts;
 mod shares;
 mod stuck;
@@ -74,6 +75,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         stuck::ALL,
         tickets::ALL,
         ticks::ALL,
+        once::ALL,
         elections::ALL,
         shares::ALL,
     ]
@@ -124,6 +126,12 @@ const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";
 const ONCE: &str = "a ticket is redeemed once";
 const ONE_RUN: &str = "a tick is run once";
+const ONE_BODY: &str = "a body runs once";
+const ONE_RESULT: &str = "all callers of a body have one result";
+const STORED: &str = "a result is stored";
+const READ: &str = "nobody waits beside a result";
+const STAYS_INTERRUPTED: &str = "an interrupted body waits for an operator";
+const BY_ACCIDENT: &str = "a body is interrupted by an accident";
 const ACTS_IN_TERM: &str = "a leader acts only in its term";
 const TOLD_OF_ITS_END: &str = "a task is told of the end of its term";
 const KNOWN_LEADER: &str = "the server knows its leader";

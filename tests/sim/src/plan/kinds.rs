@@ -132,6 +132,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         redeems: false,
         gives: None,
         tick: None,
+        once: None,
         leads: None,
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
         blocks: 0,

@@ -5,6 +5,7 @@ mod backlog;
 mod elections;
 mod kinds;
 mod matters;
+mod once;
 mod shares;
 mod stuck;
 mod tickets;
@@ -13,7 +14,7 @@ mod ticks;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlock_runtime::TickMissed;
+use redlock_runtime::{OnInterrupted, TickMissed};
 
 use self::kinds::{KINDS, Kind, drawn};
 use self::matters::{MATTERS, Matter};
@@ -177,7 +178,8 @@ pub struct Hold {
     pub allows: u32,
     /// The longest wait; `None` for ever.
     pub wait: Option<u64>,
-    /// The caller drops the call after so long, if it has no lock then.
+    /// The caller drops the call after so long, if it has no lock then. One with a body that runs once
+    /// drops it in the body, too.
     pub leaves_after: Option<u64>,
     /// How long the caller holds it.
     pub hold: u64,
@@ -198,6 +200,8 @@ pub struct Hold {
     /// It is for the tick of its call, and this says what becomes of one whose run has not ended well.
     /// A tick lasts [`TICK`].
     pub tick: Option<TickMissed>,
+    /// Its body runs once, and it wants the result, whoever has run it.
+    pub once: Option<Once>,
     /// It is a candidate, which leads again and again until it leaves: for as long as it holds the
     /// lock else, and so its body ends.
     pub leads: Option<BodyEnds>,
@@ -227,6 +231,7 @@ impl Hold {
             redeems: false,
             gives: None,
             tick: None,
+            once: None,
             leads: None,
             way: Way::Release,
             blocks: 0,
@@ -235,10 +240,11 @@ impl Hold {
 }
 
 impl Hold {
-    /// Several keys, a ticket, a tick and an election are for one caller alone.
+    /// Several keys, a ticket, a tick, a body that runs once and an election are for one caller alone.
     fn may_share(&self) -> bool {
         self.keys.len() == 1
             && self.tick.is_none()
+            && self.once.is_none()
             && !self.redeems
             && self.gives.is_none()
             && self.leads.is_none()
@@ -247,6 +253,22 @@ impl Hold {
 
 /// How long a tick lasts.
 pub const TICK: Duration = Duration::from_secs(1);
+
+/// How a caller asks for the result of a body that runs once. The result is the number of the call
+/// that has run it.
+#[derive(Clone, Copy, Debug)]
+pub struct Once {
+    /// How long the result is kept, in milliseconds.
+    pub lasts: u64,
+    /// What the key stands for, if the caller says so.
+    pub by: Option<u8>,
+    /// What becomes of a body that was interrupted.
+    pub on_interrupted: OnInterrupted,
+    /// The body fails: it has no result.
+    pub fails: bool,
+    /// A caller that is told of an interrupted body lets it run again, as an operator does.
+    pub clears: bool,
+}
 
 /// A ticket that a caller asks for.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,14 @@ use fastrand::Rng;
 
 use super::elections::elections;
 use super::matters::{Matter, one_of, processes};
+use super::once::once;
 use super::shares::shares;
 use super::tickets::tickets;
 use super::ticks::ticks;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 9] = [
+pub(super) const STUCK: [(&str, Matter); 10] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -20,6 +21,7 @@ pub(super) const STUCK: [(&str, Matter); 9] = [
     ("blocking-callers", blocking_callers),
     ("tickets", tickets),
     ("ticks", ticks),
+    ("once", once),
     ("elections", elections),
     ("shares", shares),
 ];
