@@ -64,6 +64,8 @@ const ONE_SERVER: &[Round] = &[
     ("stray replies", |seed, lasts, end| wreak(OneServer::of(Plan::STRAY_REPLIES), seed, lasts, end)),
     ("refusals", |seed, lasts, end| wreak(OneServer::of(Plan::REFUSED), seed, lasts, end)),
     ("blocked runtimes", |seed, lasts, end| wreak(OneServer::of(Plan::BLOCKED_RUNTIMES), seed, lasts, end)),
+    ("ticks", |seed, lasts, end| wreak(OneServer::of(Plan::TICKS), seed, lasts, end)),
+    ("once", |seed, lasts, end| wreak(OneServer::of(Plan::ONCE), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
     ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED_CALLS), seed, lasts, end)),
 ];
@@ -193,6 +195,16 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     );
     let tickets = &chaos.history.tickets;
     println!("tickets        {} given, {} redeemed", tickets.given, tickets.redeemed);
+    let (bodies, checked) = (&chaos.history.bodies, chaos.history.check_bodies());
+    println!(
+        "bodies         {} ticks and {} results, which {} callers have got; {} wrong, and {} runs more because records were \
+         forgotten",
+        bodies.ticks(),
+        bodies.runs(),
+        bodies.returned,
+        checked.violations.len(),
+        checked.excused
+    );
     println!(
         "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times a lock that was \
          waited for had no holder",
@@ -233,5 +245,12 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     for leak in leaks {
         println!("left: {leak}");
     }
-    !(result.violations.is_empty() && liveness.found.is_empty() && calls.late.is_empty() && leaks.is_empty())
+    for what in &checked.violations {
+        println!("wrong: {what}");
+    }
+    !(result.violations.is_empty()
+        && liveness.found.is_empty()
+        && calls.late.is_empty()
+        && leaks.is_empty()
+        && checked.violations.is_empty())
 }

@@ -10,6 +10,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
+mod bodies;
 mod clients;
 mod cluster;
 mod mark;
@@ -53,7 +54,7 @@ fn seed() -> u64 {
 fn summary<G>(chaos: &Chaos<G>) {
     let result = chaos.history.result();
     report(&format!(
-        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} tickets given, {} redeemed; {} writes, {} of them refused; {}; \
+        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} tickets given, {} redeemed; {} ticks, {} runs, {} results, {} excused; {} writes, {} of them refused; {}; \
          the latest {:.1?} late; {}",
         result.violations.len(),
         result.excused,
@@ -64,6 +65,10 @@ fn summary<G>(chaos: &Chaos<G>) {
         result.foreign,
         chaos.history.tickets.given,
         chaos.history.tickets.redeemed,
+        chaos.history.bodies.ticks(),
+        chaos.history.bodies.runs(),
+        chaos.history.bodies.returned,
+        chaos.history.check_bodies().excused,
         result.writes,
         result.refused,
         chaos.history.calls,

@@ -10,6 +10,7 @@ use crate::chaos::checker::liveness::{Liveness, Stall};
 use crate::chaos::checker::{CheckResult, Checker, Hold, HoldId, Loss, LossDetection};
 use crate::chaos::environment::Sample;
 use crate::chaos::event_log::EventLog;
+use crate::chaos::workload::bodies::{Bodies, BodiesResult};
 use crate::chaos::workload::tickets::Tickets;
 use crate::{Line, between, now};
 
@@ -45,6 +46,8 @@ pub struct History {
     pub calls: Calls,
     /// The locks that were given away and redeemed.
     pub tickets: Tickets,
+    /// The ticks that were run, and the results that callers have got.
+    pub bodies: Bodies,
     /// Which locks were free or owned by no call.
     pub liveness: Liveness,
     /// The text of each finding: the log and calls around it.
@@ -56,7 +59,7 @@ pub struct History {
 impl History {
     pub(crate) fn record(&mut self, worker: usize, lines: Vec<Line>) {
         for line in lines {
-            if self.tickets.hear(&line) {
+            if self.tickets.hear(&line) || self.bodies.hear(worker, &line) {
                 continue;
             }
             let name = (worker, line.numbers[0]);
@@ -99,7 +102,8 @@ impl History {
                 ("forces", &[key, from]) => {
                     self.forces.insert((worker, key), self.forced.len());
                     let detection = self.detection.unwrap_or(LossDetection::AtLeaseEnd);
-                    self.forced.push(Loss { keys: Some(vec![key]), from, to: u64::MAX, detection });
+                    let (keys, to) = (Some(vec![key]), u64::MAX);
+                    self.forced.push(Loss { keys, from, to, detection, of_records: false });
                     continue;
                 }
                 ("forced", &[key, to, done]) => {
@@ -176,7 +180,12 @@ impl History {
             violations.iter().map(|violation| format!("k{} {:?}", violation.key, violation.what));
         let stalls = self.liveness.found.iter().map(|stall| format!("{:?}", stall.what));
         let late = self.calls.late.iter().map(|(name, late)| format!("{name:?}: {late}"));
-        violations.chain(stalls).chain(late).collect()
+        violations.chain(stalls).chain(late).chain(self.check_bodies().violations).collect()
+    }
+
+    /// The findings so far in ticks and results.
+    pub fn check_bodies(&self) -> BodiesResult {
+        self.bodies.check(&self.losses())
     }
 
     /// The findings in all that is settled.
@@ -208,6 +217,7 @@ impl History {
     /// Checks the holds that began before `until` for the last time. Later reports must not name
     /// them.
     pub(crate) fn settle(&mut self, until: u64, log: &EventLog) {
+        self.bodies.is_over = until == u64::MAX;
         let before = self.checker.result.violations.len();
         let [holds, vain_waits] = [&mut self.holds, &mut self.vain_waits]
             .map(|holds| in_order(holds.extract_if(|_, hold| hold.entered < until).collect()));

@@ -13,6 +13,9 @@ pub struct Loss {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) detection: LossDetection,
+    /// Whether the records of ticks and of results may be forgotten, too. Who takes a lock away leaves
+    /// them.
+    pub(crate) of_records: bool,
 }
 
 /// When a holder notices that its lock was forgotten.
@@ -45,14 +48,23 @@ impl LossDetection {
 }
 
 impl Loss {
-    /// A loss between `from` and now.
+    /// Locks were taken away between `from` and now.
     pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, detection: LossDetection) -> Self {
-        Self { keys, from, to: now(), detection }
+        Self { keys, from, to: now(), detection, of_records: false }
+    }
+
+    fn is_of(&self, key: u64) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.contains(&key))
+    }
+
+    /// Whether the record of what the first has run, who asked then, may have been gone for the second,
+    /// who was inside at that time.
+    pub(crate) fn excuses_a_second_run(&self, key: u64, first_asked: u64, second: u64) -> bool {
+        self.of_records && self.is_of(key) && first_asked <= self.to && self.from <= second
     }
 
     /// `stolen`: for how long plain timers did not run meanwhile.
     pub(crate) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
-        let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
         // One of them had a lock that was forgotten: the second may have been granted it long
         // before it entered.
         let until = if violation.what == ViolationKind::Changed { violation.at } else { second.entered };
@@ -70,6 +82,6 @@ impl Loss {
                 second.asked >= first.entered && second.allows.is_none()
             }
         };
-        here && then && !promised
+        self.is_of(violation.key) && then && !promised
     }
 }

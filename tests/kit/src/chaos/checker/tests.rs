@@ -126,7 +126,10 @@ fn a_late_write_is_refused_when_fences_grow_and_taken_when_they_do_not() {
 fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
     let check = |fence, from, to| {
         let holds = [hold(7, 10, 90, Some(40), &[]), hold(fence, 30, 90, Some(60), &[])];
-        check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, detection: LossDetection::AtLeaseEnd }])
+        check_with(
+            &holds,
+            &[Loss { keys: Some(vec![1]), from, to, detection: LossDetection::AtLeaseEnd, of_records: true }],
+        )
     };
     assert_eq!(check(8, 20, 21).excused, 1);
     assert_eq!(check(8, 20, 21).violations, []);
@@ -143,7 +146,7 @@ fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
         let first = hold(7, entered * MS, until * MS, Some(9000 * MS), &[]);
         let first = Hold { lasts: 3000 * MS, ..first };
         let second = hold(8, 1001 * MS, 9900 * MS, Some(9900 * MS), &[]);
-        let loss = Loss { keys: None, from: 1000 * MS, to: 1000 * MS, detection };
+        let loss = Loss { keys: None, from: 1000 * MS, to: 1000 * MS, detection, of_records: true };
         check_with(&[first, second], &[loss]).overlaps()
     };
     // The second: not watched yet, so at the next renewal.
@@ -207,7 +210,8 @@ fn who_had_a_lock_that_was_forgotten_may_enter_late() {
         let first = Hold { asked: 40, ..hold(9, 41, 90, Some(50), &[]) };
         [first, Hold { asked: second_asked, ..hold(7, 60, 90, Some(70), &[]) }]
     };
-    let loss = [Loss { keys: None, from: 20, to: 21, detection: LossDetection::AtLeaseEnd }];
+    let loss =
+        [Loss { keys: None, from: 20, to: 21, detection: LossDetection::AtLeaseEnd, of_records: true }];
     assert_eq!(check_with(&holds(10), &loss).fences(), 0);
     assert_eq!(check_with(&holds(10), &loss).excused, 1);
     assert_eq!(check_with(&holds(30), &loss).fences(), 1);
@@ -217,7 +221,8 @@ fn who_had_a_lock_that_was_forgotten_may_enter_late() {
 #[test]
 fn what_another_lock_has_lost_excuses_nothing() {
     let holds = [hold(7, 10, 90, Some(40), &[]), hold(8, 30, 90, Some(60), &[])];
-    let loss = |keys| [Loss { keys, from: 20, to: 21, detection: LossDetection::AtLeaseEnd }];
+    let loss =
+        |keys| [Loss { keys, from: 20, to: 21, detection: LossDetection::AtLeaseEnd, of_records: true }];
     assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
     assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
 }
@@ -226,7 +231,7 @@ fn what_another_lock_has_lost_excuses_nothing() {
 fn a_foreign_value_that_another_client_changed_is_seen() {
     let changed = Hold { fence: None, changed: Some(21), ..hold(0, 10, 90, Some(20), &[]) };
     assert_eq!(check(std::slice::from_ref(&changed)).changed(), 1);
-    let force = |from| Loss { keys: None, from, to: 30, detection: LossDetection::Never };
+    let force = |from| Loss { keys: None, from, to: 30, detection: LossDetection::Never, of_records: false };
     let taken_away = check_with(std::slice::from_ref(&changed), &[force(15)]);
     assert_eq!((taken_away.changed(), taken_away.excused), (0, 1));
     assert_eq!(check_with(&[changed], &[force(25)]).changed(), 1);

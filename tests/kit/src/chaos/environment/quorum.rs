@@ -265,7 +265,13 @@ impl QuorumNodes {
             // The keys have a millisecond left. Without those votes, two callers may be inside for
             // any time.
             let to = now() + 2_000_000;
-            self.losses.push(Loss { keys: None, from, to, detection: LossDetection::Never });
+            self.losses.push(Loss {
+                keys: None,
+                from,
+                to,
+                detection: LossDetection::Never,
+                of_records: false,
+            });
         }
         log.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
     }

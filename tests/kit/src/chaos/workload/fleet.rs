@@ -35,6 +35,10 @@ pub enum Role {
     Travels,
     /// Short locks that several hold together, and some alone.
     Shares,
+    /// Callers of all processes for each tick.
+    Ticks,
+    /// Callers that want the results of bodies that run once.
+    Once,
 }
 
 /// The keys and callers of a role.
@@ -49,7 +53,7 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 15] = [
+pub(crate) const ROLES: [RoleSpec; 17] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
@@ -65,6 +69,8 @@ pub(crate) const ROLES: [RoleSpec; 15] = [
     RoleSpec { role: Role::EndsRefused, first_key: 0, keys: 4, callers: 1, may_die: true },
     RoleSpec { role: Role::Travels, first_key: 0, keys: 4, callers: 1, may_die: true },
     RoleSpec { role: Role::Shares, first_key: 40, keys: 3, callers: 3, may_die: true },
+    RoleSpec { role: Role::Ticks, first_key: 43, keys: 3, callers: 3, may_die: true },
+    RoleSpec { role: Role::Once, first_key: 46, keys: 3, callers: 4, may_die: true },
 ];
 
 impl Role {
@@ -130,10 +136,12 @@ impl Fleet {
         absence: 0,
     };
 
-    /// Some of whose locks travel, and some of which several hold together: not on a quorum, which has
-    /// neither tickets nor counts.
-    pub(crate) const OF_ALL_KINDS: Self =
-        Self { roles: &[(Role::Mixed, 4), (Role::Travels, 2), (Role::Shares, 3)], ..Self::MIXED };
+    /// Some of whose locks travel, some of which several hold together, and some of whose bodies run
+    /// once: not on a quorum, which has neither tickets nor counts nor records.
+    pub(crate) const OF_ALL_KINDS: Self = Self {
+        roles: &[(Role::Mixed, 3), (Role::Travels, 2), (Role::Shares, 2), (Role::Ticks, 2), (Role::Once, 2)],
+        ..Self::MIXED
+    };
 
     /// The keys that may be taken.
     pub(crate) fn keys(&self) -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! The clients: worker processes, each with its role, and a foreign client that takes the same
 //! locks by hand.
 
+pub mod bodies;
 pub mod caller;
 pub mod fleet;
 pub mod foreign_client;

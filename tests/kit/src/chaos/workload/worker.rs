@@ -105,6 +105,8 @@ pub fn work(job: &Job) {
                 Role::EndsRefused => caller.ends_refused(ended, &url).await,
                 Role::Travels => caller.gives_away(ended).await,
                 Role::Shares => caller.shares(ended).await,
+                Role::Ticks => caller.ticks(ended).await,
+                Role::Once => caller.asks_for_results(ended).await,
             }
         });
     }

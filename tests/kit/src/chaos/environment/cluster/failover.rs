@@ -66,7 +66,13 @@ impl ClusterNodes {
     /// A loss begins now and lasts until `loss_ends`.
     pub(crate) fn begins_to_lose(&mut self, node: usize) {
         let keys = Some(self.keys_of(node));
-        self.losses.push(Loss { keys, from: now(), to: u64::MAX, detection: LossDetection::AtLeaseEnd });
+        self.begins_to_forget(keys, now());
+    }
+
+    /// These keys, and all that is stored beside them.
+    pub(crate) fn begins_to_forget(&mut self, keys: Option<Vec<u64>>, from: u64) {
+        let detection = LossDetection::AtLeaseEnd;
+        self.losses.push(Loss { keys, from, to: u64::MAX, detection, of_records: true });
     }
 
     pub(crate) fn loss_ends(&mut self, to: u64) {
@@ -126,12 +132,7 @@ impl ClusterNodes {
             self.primaries[shard] = (primary, now());
             if primary != known {
                 log.add("failovers of themselves", known);
-                self.losses.push(Loss {
-                    keys: None,
-                    from: since,
-                    to: u64::MAX,
-                    detection: LossDetection::AtLeaseEnd,
-                });
+                self.begins_to_forget(None, since);
                 self.loss_ends(now());
             }
         }

@@ -13,7 +13,7 @@ mod failover;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::checker::Loss;
 use crate::chaos::environment::proxies::unasked;
 use crate::chaos::environment::{Environment, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
 use crate::chaos::event_log::EventLog;
@@ -248,7 +248,7 @@ impl ClusterNodes {
             let primaries = self.cluster.primaries();
             primaries.len() == 3 && primaries.iter().all(|node| node.try_run::<String>("FLUSHALL").is_ok())
         });
-        self.losses.push(Loss { keys: None, from, to: u64::MAX, detection: LossDetection::AtLeaseEnd });
+        self.begins_to_forget(None, from);
         self.loss_ends(now());
         self.disturbances.push(None);
     }

@@ -87,7 +87,7 @@ pub(crate) fn flush(environment: &mut OneServer, _: &mut Random, log: &mut Event
     if let Some(mut client) = environment.client() {
         let from = now();
         let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
-        environment.lost(None, from);
+        environment.lost(Loss { of_records: true, ..Loss::now(None, from, environment.plan.detection) });
         log.add("flushes", "FLUSHALL");
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn force_release(environment: &mut OneServer, random: &mut Random, lo
         by_hand.map_or(true, |deleted| deleted > 0)
     };
     if done {
-        environment.lost(Some(vec![number]), from);
+        environment.lost(Loss::now(Some(vec![number]), from, environment.plan.detection));
         log.add("locks taken away", key(number));
     }
 }

@@ -107,10 +107,10 @@ impl OneServer {
         self.operator.get_or_insert_with(start).clone()
     }
 
-    /// The holders of these keys may have lost them.
-    fn lost(&mut self, keys: Option<Vec<u64>>, from: u64) {
-        self.disturbances.push(keys.clone());
-        self.losses.push(Loss::now(keys, from, self.plan.detection));
+    /// The holders of its keys may have lost them.
+    fn lost(&mut self, loss: Loss) {
+        self.disturbances.push(loss.keys.clone());
+        self.losses.push(loss);
     }
 
     fn any_key(&self, random: &mut Random) -> u64 {

@@ -75,13 +75,25 @@ impl Plan {
         ..Self::MINOR_FAULTS
     };
 
+    /// One run for each tick, while processes are frozen and killed.
+    pub const TICKS: Self = Self {
+        fleet: Fleet { roles: &[(Role::Ticks, 6)], foreign_client: false, ..Fleet::MIXED },
+        ..Self::MINOR_FAULTS
+    };
+
+    /// One result for all, while processes are frozen and killed.
+    pub const ONCE: Self =
+        Self { fleet: Fleet { roles: &[(Role::Once, 6)], ..Self::TICKS.fleet }, ..Self::TICKS };
+
     /// All faults in which the server forgets no lock.
     pub const NO_DATA_LOSS: Self = Self {
         fleet: Fleet {
             roles: &[
-                (Role::Mixed, 5),
-                (Role::Travels, 3),
-                (Role::Shares, 3),
+                (Role::Mixed, 4),
+                (Role::Travels, 2),
+                (Role::Shares, 2),
+                (Role::Ticks, 2),
+                (Role::Once, 2),
                 (Role::LongHolds, 1),
                 (Role::TtlChanges, 1),
             ],
