@@ -5,8 +5,8 @@ use std::process::exit;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use kit::{Job, LIMIT, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
-use redlocked::{LockError, LockManager, OnInterrupted, OnLost, Once};
+use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
+use redlocked::{LockError, LockInfo, LockManager, OnInterrupted, OnLost, Once};
 
 use crate::{DAY, until};
 
@@ -32,9 +32,23 @@ fn worker() {
 }
 
 fn start(server: &RedisServer, value: u64) -> Worker {
-    let worker = Worker::start("interrupted::worker", "runner", &server.url(), &[value]);
+    start_at(&server.url(), value)
+}
+
+fn start_at(url: &str, value: u64) -> Worker {
+    let worker = Worker::start("interrupted::worker", "runner", url, &[value]);
     worker.says("asks");
     worker
+}
+
+/// A server that knows the scripts, and a proxy in front of it: what is stopped there and passes when
+/// its process is gone is executed, and not refused as `NOSCRIPT`.
+fn behind_a_proxy() -> (RedisServer, LockManager, Proxy) {
+    let server = RedisServer::start();
+    let (locks, proxy) = (connect(&server), Proxy::to(server.port()));
+    let before = locks.lock("before").once(SECOND).run_blocking(|_guard| Ok::<u64, LockError>(0));
+    assert_eq!(before, Ok(Once::Ran(0)));
+    (server, locks, proxy)
 }
 
 fn next(locks: &LockManager, policy: OnInterrupted) -> Result<Once<u64>, LockError> {
@@ -92,6 +106,84 @@ fn a_waiter_that_is_killed_leaves_nothing() {
     waiter.kill();
     runner.tell("end");
     assert_eq!(runner.says("done"), [1]);
+    assert_eq!(next(&locks, OnInterrupted::Error), Ok(Once::Replayed(1)));
+}
+
+/// The lock was granted to it by a push, which it has not read: it has written no record.
+#[test]
+fn a_process_that_is_killed_when_the_lock_is_its_own_has_interrupted_nothing() {
+    let (_server, locks, proxy) = behind_a_proxy();
+    let held = locks.lock("k").acquire_blocking().unwrap();
+    let mut waiter = start_at(&proxy.url(), 1);
+    let is_so =
+        |so: fn(&LockInfo) -> bool| locks.inspect_blocking("k").unwrap().is_some_and(|info| so(&info));
+    eventually("it waits", || is_so(|info| info.waiters() == 1));
+    proxy.hold_replies(true);
+    held.release_blocking().unwrap();
+    eventually("it has the lock", || is_so(|info| info.waiters() == 0));
+    waiter.kill();
+    assert_eq!(locks.once_record_blocking("k"), Ok(None));
+    assert_eq!(next(&locks, OnInterrupted::Error), Ok(Once::Ran(2)));
+}
+
+/// The server has granted the lock and written that the body has begun. Nobody can tell that it has
+/// not.
+#[test]
+fn a_process_that_is_killed_before_it_hears_that_its_body_may_begin_was_interrupted() {
+    let (_server, locks, proxy) = behind_a_proxy();
+    proxy.stop_at("once");
+    let mut runner = start_at(&proxy.url(), 1);
+    eventually("it asks", || proxy.has_stopped());
+    proxy.hold_replies(true);
+    proxy.let_pass();
+    eventually("it has the lock", || locks.once_record_blocking("k").unwrap().is_some());
+    runner.kill();
+    let error = next(&locks, OnInterrupted::Error);
+    assert!(matches!(error, Err(LockError::Interrupted { .. })), "{error:?}");
+    assert_eq!(next(&locks, OnInterrupted::Rerun), Ok(Once::Ran(2)));
+}
+
+/// Kills a process whose body has ended and whose result is under way, and looks what the next caller
+/// makes of it. The result arrives later, and is stored no more.
+fn is_killed_in_front_of_its_record(policy: OnInterrupted, is_so: fn(Result<Once<u64>, LockError>) -> bool) {
+    let (server, locks, proxy) = behind_a_proxy();
+    let mut runner = start_at(&proxy.url(), 1);
+    runner.says("runs");
+    proxy.stop_at("done");
+    runner.tell("end");
+    eventually("its body has ended", || proxy.has_stopped());
+    runner.kill();
+    assert!(locks.once_record_blocking("k").unwrap().is_some_and(|known| !known.is_done()));
+    let heard = next(&locks, policy);
+    assert!(is_so(heard.clone()), "{policy:?}: {heard:?}");
+    eventually("the lock is free", || locks.inspect_blocking("k").unwrap().is_none());
+    let (known, executed) = (locks.once_record_blocking("k"), server.client_commands());
+    proxy.let_pass();
+    eventually("its result arrives", || server.client_commands() > executed);
+    assert_eq!(locks.once_record_blocking("k"), known);
+}
+
+#[test]
+fn a_body_whose_process_is_killed_between_its_end_and_its_record_runs_again() {
+    is_killed_in_front_of_its_record(OnInterrupted::Rerun, |heard| heard == Ok(Once::Ran(2)));
+}
+
+#[test]
+fn or_is_an_error_because_its_effects_may_be_done() {
+    is_killed_in_front_of_its_record(OnInterrupted::Error, |heard| {
+        matches!(heard, Err(LockError::Interrupted { .. }))
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_before_it_hears_of_its_record_has_stored_the_result() {
+    let (_server, locks, proxy) = behind_a_proxy();
+    let mut runner = start_at(&proxy.url(), 1);
+    runner.says("runs");
+    proxy.hold_replies(true);
+    runner.tell("end");
+    eventually("it is stored", || locks.once_record_blocking("k").unwrap().is_some_and(|it| it.is_done()));
+    runner.kill();
     assert_eq!(next(&locks, OnInterrupted::Error), Ok(Once::Replayed(1)));
 }
 

@@ -28,6 +28,8 @@ struct Shared {
     /// Clients that have connected.
     accepted: AtomicUsize,
     holds_requests: AtomicBool,
+    /// The first request with these bytes does not pass.
+    stops_at: Mutex<Option<Vec<u8>>>,
 }
 
 struct Client {
@@ -109,6 +111,10 @@ impl Proxy {
                             return false;
                         }
                         asks.requests.fetch_add(1, Ordering::SeqCst);
+                        let mut stops_at = held.stops_at.lock().unwrap();
+                        if stops_at.take_if(|word| contains(request, word)).is_some() {
+                            held.holds_requests.store(true, Ordering::SeqCst);
+                        }
                         held.holds_requests.load(Ordering::SeqCst)
                     });
                 });
@@ -137,6 +143,23 @@ impl Proxy {
     /// From now on the server gets every request and the client no reply.
     pub fn hold_replies(&self, hold: bool) {
         self.shared.holds_replies.store(hold, Ordering::SeqCst);
+    }
+
+    /// The next request that has this word as an argument does not pass, nor do those behind it, until
+    /// [`let_pass`](Self::let_pass).
+    pub fn stop_at(&self, argument: &str) {
+        let argument = format!("\r\n${}\r\n{argument}\r\n", argument.len());
+        *self.shared.stops_at.lock().unwrap() = Some(argument.into_bytes());
+    }
+
+    /// Whether a request waits here.
+    pub fn has_stopped(&self) -> bool {
+        self.shared.holds_requests.load(Ordering::SeqCst)
+    }
+
+    /// What was stopped goes on, also when its client is gone.
+    pub fn let_pass(&self) {
+        self.shared.holds_requests.store(false, Ordering::SeqCst);
     }
 
     /// Sends these bytes to each client, as if the server had, unless a client waits for an answer:
