@@ -265,6 +265,23 @@ fn an_expiry_that_another_client_has_changed_is_repaired_at_once() {
     assert!(guard.is_held());
 }
 
+/// A renewal of many, which never shortens a lease, shortens one that has no end.
+#[test]
+fn many_that_another_client_has_let_last_for_ever_end_again() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let guards = hold(&through(&proxy), 16, |_| LONG);
+    wait_for_first_looks(&server, guards.len());
+    let without_an_end = || (0..16).filter(|key| server.run::<i64>(&format!("PTTL lock:{key}")) < 0).count();
+    renewed_after(&guards, || {
+        proxy.refuse(true);
+        proxy.cut();
+        (0..16).for_each(|key| assert_eq!(server.run::<u32>(&format!("PERSIST lock:{key}")), 1));
+        proxy.refuse(false);
+    });
+    assert_eq!((without_an_end(), lost(&guards).len()), (0, 0));
+}
+
 /// A waiter marks the lock, which is a change like any other to the server.
 #[test]
 fn a_mark_is_no_reason_for_a_renewal() {

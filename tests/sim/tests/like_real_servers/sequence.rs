@@ -260,7 +260,7 @@ impl Sequence {
         let token = self.token(client);
         let key = self.random.one(&[lock, "lock:a%queue", "lock:a%queue%claim", CLOCK, "other", "list"]);
         let member = self.random.one(&["m", "n", "o"]);
-        match self.random.below(26) {
+        match self.random.below(27) {
             0..4 => words(&["SET", lock, &token, "NX", "PX", ttl]),
             4 => words(&["DELIFEQ", lock, &token]),
             5 => words(&["DELEX", lock, "IFEQ", &token]),
@@ -290,6 +290,7 @@ impl Sequence {
             18 => words(&["ZPOPMIN", "set", self.random.one(&["0", "1", "2"])]),
             19 => words(&["ZCARD", self.random.one(&["set", key])]),
             20 => words(&["PEXPIRE", key, self.random.one(&["40", "3000", "0", "-5"])]),
+            25 => words(&["PEXPIRE", key, self.random.one(&["40", "3000", "-5"]), "GT"]),
             21 => words(&["PERSIST", key]),
             22 => words(&["GETSET", self.random.one(&["other", key]), "value"]),
             23 => words(&["PUBLISH", &inbox(client), "hello"]),

@@ -2,6 +2,17 @@
 -- the end: a client that asked for it watches these reads, and our own writes would have ended the watch. Behind mark.lua.
 -- KEYS the locks   ARGV for each its token and its ttl in ms (above zero: PEXPIRE 0 would delete)
 -- Returns for each 1, or 0 when another token holds the lock, or -1 when it is free.
+
+-- One command, and for a client that watches one read of a key less, which a server before 7.2 notes for all keys of the call.
+-- A server before 7.0 knows no GT, and 0 is also the answer where the key never expires.
+local knows_gt = true
+local function keep_at_least(key, px)
+  local answer = knows_gt and redis.pcall('PEXPIRE', key, px, 'GT')
+  if answer == 1 then return 1 end
+  knows_gt = type(answer) == 'number'
+  return redis.call('PEXPIRE', key, math.max(px, redis.call('PTTL', key)))
+end
+
 local answers = {}
 for i, key in ipairs(KEYS) do
   local value, token, grace = redis.pcall('GETRANGE', key, '0', '512'), ARGV[2 * i - 1], 0
@@ -13,7 +24,7 @@ for i, key in ipairs(KEYS) do
     value = holder or value
   end
   if value == token then
-    answers[i] = redis.call('PEXPIRE', key, math.max(ARGV[2 * i] + grace, redis.call('PTTL', key)))
+    answers[i] = keep_at_least(key, ARGV[2 * i] + grace)
   else
     answers[i] = value and 0 or -1
   end

@@ -38,8 +38,14 @@ fn expire_in(call: &mut Call<'_>, unit: i64, name: &str) -> Answer {
     let Some(expires) = length else {
         return Err(invalid_expire(call, name).into());
     };
+    // Of the options, the scripts use this one.
+    let only_later = call.words.get(3).is_some_and(|option| option.eq_ignore_ascii_case(b"GT"));
     let (database, key) = (call.database(), &call.words[1]);
-    if call.state.get(database, key).is_none() {
+    let Some(entry) = call.state.get(database, key) else {
+        return Ok(Reply::Integer(0));
+    };
+    let ends = entry.expires.map_or(i64::MAX, |ends| i64::try_from(ends).unwrap_or(i64::MAX));
+    if only_later && expires <= ends {
         return Ok(Reply::Integer(0));
     }
     match u64::try_from(expires) {
