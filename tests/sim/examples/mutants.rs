@@ -1,6 +1,6 @@
 //! Puts each defect of `redlocked_sim::mutants` back into a copy of the repository, one at a time,
 //! and looks whether the simulation finds it: `cargo run -p redlocked-sim --example mutants --
-//! [--seconds 60] [NAME…]`.
+//! [--seconds 60] [--about NAME] [NAME…]`.
 //!
 //! The copy and its builds are in `target/mutants`, and what each run printed, too. `NAME` is a
 //! mutant or the start of its name; without one, the copy is run as it is, and then with each
@@ -22,16 +22,17 @@ use std::time::{Duration, Instant};
 
 use kit::{Arguments, or_usage};
 use redlocked_sim::mutants::{self, Mutant};
+use redlocked_sim::plan::Plan;
 
 /// A run may take so much longer than it was told, until it counts as stuck.
 const GRACE: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let usage = "usage: mutants [--seconds N] [--chaos] [NAME]...";
+    let usage = "usage: mutants [--seconds N] [--chaos | --about NAME] [NAME]...";
     let mut words = Arguments::of_this_process();
     let is_chaos = words.flag("--chaos");
-    let (seconds, chosen) = or_usage(arguments(words), usage);
-    let bench = Workbench::new()?;
+    let (seconds, about, chosen) = or_usage(arguments(words), usage);
+    let bench = Workbench::new(about)?;
     bench.copy()?;
     if is_chaos {
         return chaos(&bench, seconds, &chosen);
@@ -98,7 +99,12 @@ fn chaos(bench: &Workbench, seconds: u64, chosen: &[&Mutant]) -> Result<ExitCode
     Ok(end(&missed))
 }
 
-fn arguments(mut words: Arguments) -> Result<(u64, Vec<&'static Mutant>), String> {
+fn arguments(mut words: Arguments) -> Result<(u64, Option<String>, Vec<&'static Mutant>), String> {
+    let names = Plan::matters().collect::<Vec<_>>().join(", ");
+    let about: Option<String> = words.value("--about", &names)?;
+    if let Some(about) = about.as_ref().filter(|about| Plan::about(about, 0).is_none()) {
+        return Err(format!("`--about {about}` is not one of {names}"));
+    }
     let seconds: Option<NonZero<u64>> = words.value("--seconds", "a whole number of seconds from 1 on")?;
     let mut chosen = Vec::new();
     for word in words.names() {
@@ -113,7 +119,7 @@ fn arguments(mut words: Arguments) -> Result<(u64, Vec<&'static Mutant>), String
     if chosen.is_empty() {
         chosen.extend(mutants::all());
     }
-    Ok((seconds.map_or(60, NonZero::get), chosen))
+    Ok((seconds.map_or(60, NonZero::get), about, chosen))
 }
 
 struct Row {
@@ -177,13 +183,16 @@ struct Workbench {
     tree: PathBuf,
     target: PathBuf,
     outputs: PathBuf,
+    /// Plans about this alone.
+    about: Option<String>,
 }
 
 impl Workbench {
-    fn new() -> io::Result<Self> {
+    fn new(about: Option<String>) -> io::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let all = root.join("target/mutants");
-        Ok(Self { root, tree: all.join("tree"), target: all.join("target"), outputs: all.join("output") })
+        let [tree, target, outputs] = ["tree", "target", "output"].map(|name| all.join(name));
+        Ok(Self { root, tree, target, outputs, about })
     }
 
     /// Makes the copy the same as the tracked files. A file that is the same stays, so that a build
@@ -252,6 +261,7 @@ impl Workbench {
         let mut simulation = Command::new(self.target.join("release/examples/simulate"));
         simulation
             .args(["--seconds", &seconds.to_string(), "--threads", "1"])
+            .args(self.about.iter().flat_map(|about| ["--about", about]))
             .args(scripts.iter().flat_map(|mutant| ["--mutant", mutant.name]));
         let (ended, output, _) = self.watch(name, seconds, simulation)?;
         Ok(match ended.map(|(after, status)| (after, status, status.code())) {

@@ -16,7 +16,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "once-looks-only-once",
         wrong: "A waiter that is pushed the lock runs the body without another look at its record.",
-        violates: ONE_BODY,
+        violates: STAYS_INTERRUPTED,
         edits: &[edit(
             HOLDING,
             "waiting.ask().tick.is_some() || waiting.ask().once.is_some();",
