@@ -132,8 +132,10 @@ impl LockGuard {
         }
         let events = self.engine.events();
         owned.clone().for_each(|grant| events.acquired(grant.lease().key(), grant.lease().fence()));
-        let limit = self.grants.as_slice().first().map_or(Limit::ONE, |grant| grant.lease().limit());
-        let hold = wait.acquires(self.fencing_token(), limit, events);
+        let first = self.grants.as_slice().first().map(Grant::lease);
+        let limit = first.map_or(Limit::ONE, |lease| lease.limit());
+        let is_run = first.is_some_and(|lease| lease.is_run());
+        let hold = wait.acquires(self.fencing_token(), limit, is_run, events);
         owned.for_each(|grant| grant.lease().observed(&hold));
         self.hold = hold;
         self

@@ -179,7 +179,12 @@ impl Ask {
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
         let lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
         let at_ms = self.tick.as_ref().and_then(|tick| tick.at_ms);
-        lease.held_as(self.limit).of_tick(at_ms)
+        lease.held_as(self.limit).of_tick(at_ms).of_run(self.is_run())
+    }
+
+    /// True for a tick, or for a body that runs once: later callers find it done.
+    pub(crate) fn is_run(&self) -> bool {
+        self.tick.is_some() || self.once.is_some()
     }
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {

@@ -60,6 +60,8 @@ pub(crate) struct Lease {
     hold: telemetry::HoldOfLease,
     /// It is boxed because most locks are for no tick.
     tick: Option<Box<RunOfTick>>,
+    /// For a tick, or for a body that runs once.
+    is_run: bool,
 }
 
 /// The run of a tick under one lease.
@@ -106,14 +108,24 @@ impl Lease {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
-        let (limit, end_event) = (Limit::ONE, OnceLock::new());
-        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick: None }
+        let (limit, end_event, tick, is_run) = (Limit::ONE, OnceLock::new(), None, false);
+        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick, is_run }
     }
 
     /// The same, of a lock that is for this tick, in ms since 1970.
     pub(crate) fn of_tick(self, at_ms: Option<u64>) -> Self {
         let run = |at_ms| Box::new(RunOfTick { at_ms, end: (TickEnd::None as u8).into() });
         Self { tick: at_ms.map(run), ..self }
+    }
+
+    /// The same, of a lock whose caller runs what later ones find done, or of an ordinary one.
+    pub(crate) fn of_run(self, is_run: bool) -> Self {
+        Self { is_run, ..self }
+    }
+
+    /// True of a lock for a tick, or for a body that runs once.
+    pub(crate) fn is_run(&self) -> bool {
+        self.is_run
     }
 
     /// The tick that it is for, in ms since 1970.

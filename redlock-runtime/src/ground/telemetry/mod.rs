@@ -14,7 +14,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ground::error::LockError;
+use crate::ground::error::{LockError, LockErrorKind};
 use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
@@ -31,6 +31,20 @@ pub(crate) use spans::{BodySpan, Entered};
 /// A manager starts.
 pub(crate) fn starts() {
     metrics::describe();
+}
+
+/// The outcome of a call that has the lock. `is_run`: for a tick, or for a body that runs once.
+pub(crate) fn outcome_of_lock(is_run: bool) -> &'static str {
+    if is_run { "ran" } else { "acquired" }
+}
+
+/// The outcome of a call that has failed: the kind of its error, but for a tick that another one
+/// has run, which is no failure of the fleet.
+pub(crate) fn outcome_of_error(error: &LockError) -> &'static str {
+    match error.kind() {
+        LockErrorKind::TickTaken => "taken",
+        kind => kind.as_str(),
+    }
 }
 
 /// What the engine tells of the wait of one call.
@@ -136,15 +150,16 @@ impl Wait {
     }
 
     pub(crate) fn fails(&mut self, error: &LockError) {
-        self.metrics.ends(error.kind().as_str());
+        self.metrics.ends(outcome_of_error(error));
         self.span.fails(error);
     }
 
-    pub(crate) fn acquires(&mut self, fence: u64, limit: Limit, events: &Events) -> Hold {
+    /// `is_run`: for a tick, or for a body that runs once.
+    pub(crate) fn acquires(&mut self, fence: u64, limit: Limit, is_run: bool, events: &Events) -> Hold {
         let loss = events::Loss::new(events);
         let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence, limit), loss };
-        self.metrics.ends("acquired");
-        self.span.ends("acquired");
+        self.metrics.ends(outcome_of_lock(is_run));
+        self.span.ends(outcome_of_lock(is_run));
         hold
     }
 

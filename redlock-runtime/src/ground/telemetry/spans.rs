@@ -148,7 +148,7 @@ impl Wait {
         if !matches!(error.kind(), LockErrorKind::Busy | LockErrorKind::TickTaken) {
             mark_failed(&self.span, error);
         }
-        self.ends(error.kind().as_str());
+        self.ends(super::outcome_of_error(error));
     }
 }
 

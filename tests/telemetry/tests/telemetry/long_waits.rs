@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kit::{RedisServer, eventually, unique};
-use redlocked::{LockManager, distributed_lock};
+use redlocked::{LockError, LockManager, Once, distributed_lock};
 use tokio::time::sleep;
 use tracing::{Instrument, Level, info_span};
 
@@ -45,7 +45,7 @@ async fn import(
     locks: &LockManager,
     key: &str,
     done: tokio::sync::oneshot::Receiver<()>,
-) -> Result<(), redlocked::LockError> {
+) -> Result<(), LockError> {
     let _ = done.await;
     Ok(())
 }
@@ -202,4 +202,25 @@ async fn a_lock_that_the_server_refuses_is_not_called_free() {
     }
     let _: String = server.run("CONFIG SET min-replicas-to-write 0");
     assert!(waits.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn the_end_of_a_long_wait_for_a_body_that_runs_once_says_who_has_run_it() {
+    let server = RedisServer::start();
+    let locks = locks(&server, LIMIT / 10);
+    for (outcome, ends_well) in [("replayed", true), ("ran", false)] {
+        let key = unique(outcome);
+        let once = || locks.lock(&*key).wait(30 * SECOND).once(3600 * SECOND);
+        let mut waiter = None;
+        let runner = once().run(async |_guard| {
+            waiter = Some(tokio::spawn(once().run(async |_guard| Ok::<_, LockError>(7))));
+            while warnings(&key).is_empty() {
+                sleep(LIMIT / 10).await;
+            }
+            ends_well.then_some(7).ok_or(LockError::NotConfigured)
+        });
+        assert_eq!(runner.await.is_ok(), ends_well);
+        assert_eq!(waiter.unwrap().await.unwrap().map(Once::into_inner), Ok(7));
+        assert_eq!(ends(&key), [outcome]);
+    }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use kit::{RedisServer, connect, eventually, unique};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use redlocked::{LockError, LockManager, LostReason, OnLost, ReleaseOutcome, distributed_lock};
+use redlocked::{
+    LockError, LockErrorKind, LockManager, LostReason, OnLost, Once, ReleaseOutcome, distributed_lock,
+};
 use redlocked_telemetry::value;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -100,6 +102,34 @@ fn each_call_counts_once_with_its_outcome() {
     assert!(request("k").acquire_blocking().is_err());
     assert_eq!(seen.attempts("manager_closed"), 1.0);
     seen.have_ended(8, 2);
+}
+
+#[test]
+fn a_tick_and_a_body_that_runs_once_are_counted_as_ran_taken_and_replayed() {
+    let locks = memory();
+    let (seen, day) = (Seen::new("tick"), 24 * 3600 * SECOND);
+    let tick = || locks.lock("tick").label(&*seen.lock).tick(7 * day);
+    assert!(tick().run_blocking(|_guard| seen.holding()) == Ok(1.0));
+    for taken in [1.0, 2.0] {
+        assert_eq!(tick().acquire_blocking().unwrap_err().kind(), LockErrorKind::TickTaken);
+        assert_eq!((seen.attempts("ran"), seen.attempts("taken")), (1.0, taken));
+    }
+    seen.have_ended(3, 1);
+    assert_eq!((seen.attempts("acquired"), seen.attempts("tick_taken")), (0.0, 0.0));
+
+    let seen = Seen::new("once");
+    let once = || locks.lock("once").label(&*seen.lock).once(day);
+    let failed = once().run_blocking(|_guard| Err::<u32, _>(LockError::NotConfigured));
+    assert_eq!((failed, seen.attempts("ran")), (Err(LockError::NotConfigured), 1.0));
+    for replayed in [0.0, 1.0, 2.0] {
+        let result = once().run_blocking(|_guard| Ok::<_, LockError>(7));
+        assert_eq!(result.map(Once::into_inner), Ok(7));
+        assert_eq!((seen.attempts("ran"), seen.attempts("replayed")), (2.0, replayed));
+    }
+    let other = once().by("another").run_blocking(|_guard| Ok::<_, LockError>(8));
+    assert!(matches!(other, Err(LockError::KeyReused { .. })));
+    assert_eq!((seen.attempts("key_reused"), seen.attempts("acquired")), (1.0, 0.0));
+    seen.have_ended(5, 2);
 }
 
 #[test]

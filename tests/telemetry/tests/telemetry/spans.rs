@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{RedisServer, connect, eventually, unique};
-use redlocked::{LockError, LockManager, distributed_lock};
+use redlocked::{LockError, LockErrorKind, LockManager, distributed_lock};
 use tracing::{Instrument, Level, info, info_span};
 
 use crate::seen::{SeenSpan, all_text, events, spans, subscribe};
@@ -185,6 +185,27 @@ async fn a_wait_says_how_many_were_in_front() {
     let waits = spans(&key).into_iter().filter(|span| span.name == "lock_wait");
     let in_front: Vec<_> = waits.map(|span| field(&span, "in_front").to_owned()).collect();
     assert_eq!(in_front, ["-", "0", "1", "2"]);
+}
+
+#[test]
+fn the_wait_for_a_tick_and_for_a_body_that_runs_once_says_whether_this_caller_runs() {
+    let (locks, key, once_key) = (memory(), unique("tick"), unique("once"));
+    let week = 7 * 86_400 * SECOND;
+    let tick = || locks.lock(&*key).tick(week).run_blocking(|_guard| ());
+    assert_eq!(tick().and_then(|()| tick()).unwrap_err().kind(), LockErrorKind::TickTaken);
+    assert_eq!(closed(&key), ["lock_wait(ran) < -", "lock_hold(released) < -", "lock_wait(taken) < -"]);
+    for _ in 0..2 {
+        let once = locks.lock(&*once_key).once(week).run_blocking(|_guard| Ok::<_, LockError>(7));
+        assert_eq!(once.unwrap().into_inner(), 7);
+    }
+    let expected = ["lock_wait(ran) < -", "lock_hold(released) < -", "lock_wait(replayed) < -"];
+    assert_eq!(closed(&once_key), expected);
+    let failed = [key, once_key]
+        .iter()
+        .flat_map(|key| spans(key))
+        .filter(|span| field(span, "otel.status_code") != "-")
+        .count();
+    assert_eq!(failed, 0);
 }
 
 #[tokio::test]

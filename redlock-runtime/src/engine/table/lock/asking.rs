@@ -165,7 +165,7 @@ impl Lock {
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
         let Some(waiting) = self.waiting(id) else { return };
         error.set_usual_hold(cx.hold_times.usual(waiting.ask().kind));
-        self.end_long_wait(cx, id, error.kind().as_str());
+        self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
         if let Some(waiting) = self.waiting_mut(id) {
             waiting.fail(error);
         }

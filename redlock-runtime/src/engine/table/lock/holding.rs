@@ -63,8 +63,7 @@ impl Lock {
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
         let is_alone = fence == 0 && waiting.ask().limit.is_counted();
-        let looks = waiting.ask().tick.is_some() || waiting.ask().once.is_some();
-        if is_alone || looks || safe.since(cx.now) < claim / 4 {
+        if is_alone || waiting.ask().is_run() || safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock. Or a client
             // that knows no counted locks has granted it: the server makes it one of several. Or another
             // one may have run its tick, or its body that runs once, at which no grant looks.
@@ -107,8 +106,10 @@ impl Lock {
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
-        let is_cancelled = self.waiting(id).is_some_and(|waiting| waiting.ask().is_cancelled());
-        self.end_long_wait(cx, id, if is_cancelled { "cancelled" } else { "acquired" });
+        let Some(waiting) = self.waiting(id) else { return };
+        let ask = waiting.ask();
+        let outcome = if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
+        self.end_long_wait(cx, id, outcome);
         let Some(waiting) = self.take_waiting(id) else { return };
         cx.by_token.remove(waiting.token());
         let (mut ask, token) = waiting.into_parts();
