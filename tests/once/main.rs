@@ -1,4 +1,4 @@
-//! Bodies that run once, on `memory://`, one server, one that hands over no locks, and a Cluster.
+//! Bodies that run once, on `memory://`, one server, one that hands over no locks, behind Sentinel, and in a Cluster.
 //!
 //! | module | question |
 //! | --- | --- |

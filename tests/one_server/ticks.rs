@@ -148,7 +148,8 @@ fn a_caller_that_is_dropped_before_its_body_begins_gives_the_tick_back() {
     let proxy = Proxy::to(server.port());
     let is_locked = || server.keys().contains(&"lock:k".to_owned());
     kit::runtime().block_on(async {
-        let locks = LockManager::connect(&proxy.url()).await.unwrap();
+        // A busy machine takes its time, and no call ends meanwhile.
+        let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect().await.unwrap();
         for _ in 0..20 {
             drop(locks.lock("warm").acquire().await);
             proxy.hold_replies(true);

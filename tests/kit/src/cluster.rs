@@ -4,12 +4,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::server::{REDIS_SERVER, RedisServer, spawn};
+use crate::server::{REDIS_SERVER, RedisServer, end_with_this_process, spawn};
 use crate::{LIMIT, eventually, free_port, unique};
 
 const PRIMARIES: usize = 3;
@@ -73,17 +72,11 @@ impl RedisCluster {
         cluster
     }
 
-    /// One that lives as long as this process, for tests that share it: a shell ends it when its
-    /// standard input ends, however this process does.
+    /// One that lives as long as this process, for tests that share it.
     pub fn of_this_process() -> &'static Self {
         static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| {
             let cluster = RedisCluster::start();
-            let ids = cluster.nodes.iter().map(|node| node.process.id().to_string());
-            let ids = ids.collect::<Vec<_>>().join(" ");
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &format!("read -r _; kill -9 {ids}; rm -rf \"$@\""), "sh"]);
-            shell.args(cluster.nodes.iter().map(|node| &node.directory)).stdin(Stdio::piped());
-            std::mem::forget(shell.spawn().unwrap());
+            end_with_this_process(&cluster.nodes);
             cluster
         });
         &CLUSTER

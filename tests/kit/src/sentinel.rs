@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
-use crate::server::REDIS_SERVER;
+use crate::server::{REDIS_SERVER, end_with_this_process};
 use crate::{LIMIT, RedisServer, eventually, free_port, unique, within};
 
 /// The name of the primary for the sentinels.
@@ -40,6 +41,16 @@ impl SentinelGroup {
             });
         }
         group
+    }
+
+    /// One that lives as long as this process, for tests that share it and let its primary be.
+    pub fn of_this_process() -> &'static Self {
+        static GROUP: LazyLock<SentinelGroup> = LazyLock::new(|| {
+            let group = SentinelGroup::start();
+            end_with_this_process(group.servers.iter().chain(&group.sentinels));
+            group
+        });
+        &GROUP
     }
 
     /// All sentinels, and the name of the primary.

@@ -55,16 +55,13 @@ impl RedisServer {
         Self::launch(None, true, more)
     }
 
-    /// The URL of a server that lives as long as this process, for tests that share it: a shell
-    /// ends it when its standard input ends, however this process does.
+    /// The URL of a server that lives as long as this process, for tests that share it.
     pub fn of_this_process() -> String {
         static URL: LazyLock<String> = LazyLock::new(|| {
             let server = RedisServer::start();
-            let watch = format!("read -r _; kill -9 {}; rm -rf \"$0\"", server.process.id());
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &watch]).arg(&server.directory).stdin(Stdio::piped());
+            end_with_this_process([&server]);
             let url = server.url();
-            std::mem::forget((shell.spawn().unwrap(), server));
+            std::mem::forget(server);
             url
         });
         URL.clone()
@@ -211,6 +208,12 @@ impl RedisServer {
         self.version().starts_with("Redis 6.")
     }
 
+    /// It has access rules, and pushes: Redis 6.0 or newer.
+    #[track_caller]
+    pub fn has_access_rules(&self) -> bool {
+        !self.version().starts_with("Redis 5.")
+    }
+
     /// It has a command that compares and deletes. So the release of a marked lock is two commands:
     /// this one leaves it.
     pub fn has_native_delete(&self) -> bool {
@@ -270,6 +273,16 @@ impl RedisServer {
         let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
+}
+
+/// A shell ends them when its standard input ends, however this process does.
+pub(crate) fn end_with_this_process<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) {
+    let servers: Vec<_> = servers.into_iter().collect();
+    let ids = servers.iter().map(|server| server.process.id().to_string()).collect::<Vec<_>>().join(" ");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("read -r _; kill -9 {ids}; rm -rf \"$@\""), "sh"]);
+    shell.args(servers.iter().map(|server| &server.directory)).stdin(Stdio::piped());
+    std::mem::forget(shell.spawn().unwrap());
 }
 
 fn in_words(command: &str) -> redis::Cmd {
