@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use kit::{DelayProxy, LIMIT, RedisServer, SECOND, runtime, unique};
-use redlocked::{LockError, LockManager, LostReason, Testing, distributed_lock};
+use redlocked::{
+    LockError, LockErrorKind, LockManager, LostReason, ReleaseOutcome, Testing, TickMissed, distributed_lock,
+};
+
+/// No test comes near its end.
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
 
 /// A node that a test can break.
 enum Node {
@@ -123,7 +128,7 @@ async fn readers_whose_lock_is_taken_away_or_gone() {
             }
             let writer = within(writer).await.unwrap().unwrap();
             assert!(writer.fencing_token() > readers[0].fencing_token());
-            assert_eq!(writer.release().await.unwrap(), redlocked::ReleaseOutcome::Released);
+            assert_eq!(writer.release().await.unwrap(), ReleaseOutcome::Released);
         }
     }
 }
@@ -191,6 +196,150 @@ async fn a_node_that_refuses() {
             matches!(&error, LockError::Misconfigured { key: Some(_), reason, .. } if reason.contains("NOPERM")),
             "{error:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_tick_whose_record_is_lost_or_whose_lock_is_taken_away() {
+    for node in Node::both().await {
+        let locks = node.locks();
+        for missed in [TickMissed::Skip, TickMissed::Retry] {
+            let key = format!("{missed:?}");
+            let tick = || locks.lock(&*key).tick(YEAR).tick_missed(missed);
+            let is_taken = async || tick().acquire().await.map(drop).map_err(|error| error.kind());
+            assert_eq!(locks.last_tick(&key).await.unwrap(), None);
+            tick().run(async |_guard| ()).await.unwrap();
+            let last = locks.last_tick(&key).await.unwrap().unwrap();
+            assert_eq!(is_taken().await, Err(LockErrorKind::TickTaken));
+            node.lose_data();
+            assert_eq!(locks.last_tick(&key).await.unwrap(), None);
+            let guard = tick().acquire().await.unwrap();
+            assert_eq!(guard.tick(), Some(last.time()));
+            node.take_away(&key).await;
+            assert_eq!(within(guard.lost()).await, LostReason::KeyChanged);
+            // One whose lock was lost has not ended well.
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
+            match missed {
+                TickMissed::Skip => assert_eq!(is_taken().await, Err(LockErrorKind::TickTaken)),
+                TickMissed::Retry => assert_eq!(is_taken().await, Ok(())),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tick_of_a_node_that_is_unreachable_or_refuses() {
+    for mut node in Node::both().await {
+        let locks = node.locks().clone();
+        let tick = || locks.lock("k").tick(YEAR);
+        node.set_unreachable();
+        for kind in [tick().acquire().await.map(drop), locks.last_tick("k").await.map(drop)] {
+            assert_eq!(kind.map_err(|error| error.kind()), Err(LockErrorKind::Unavailable));
+        }
+        node.recover();
+        tick().wait(LIMIT).run(async |_guard| ()).await.unwrap();
+        node.refuse();
+        for kind in [tick().acquire().await.map(drop), locks.last_tick("k").await.map(drop)] {
+            assert_eq!(kind.map_err(|error| error.kind()), Err(LockErrorKind::Misconfigured));
+        }
+    }
+}
+
+#[cfg(feature = "once")]
+mod once {
+    use redlocked::{OnInterrupted, Once, OnceRequest};
+
+    use super::*;
+
+    fn request(locks: &LockManager) -> OnceRequest {
+        locks.lock("k").wait(LIMIT).once(YEAR).on_interrupted(OnInterrupted::Error)
+    }
+
+    async fn run(locks: &LockManager, value: u32) -> Result<Once<u32>, LockError> {
+        request(locks).run(async |_guard| Ok(value)).await
+    }
+
+    /// The state of the record, and its result.
+    async fn record(locks: &LockManager) -> Option<(bool, Option<Vec<u8>>)> {
+        let record = locks.once_record("k").await.unwrap()?;
+        Some((record.is_done(), record.result().map(<[u8]>::to_vec)))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_runs_once_whose_record_is_lost_or_cleared() {
+        for node in Node::both().await {
+            let locks = node.locks();
+            assert_eq!(record(locks).await, None);
+            let body = request(locks).run(async |_guard| {
+                assert_eq!(record(locks).await, Some((false, None)));
+                Ok::<_, LockError>(1)
+            });
+            assert_eq!(body.await, Ok(Once::Ran(1)));
+            assert_eq!(record(locks).await, Some((true, Some(b"1".to_vec()))));
+            assert_eq!(run(locks, 2).await, Ok(Once::Replayed(1)));
+            node.lose_data();
+            assert_eq!(run(locks, 2).await, Ok(Once::Ran(2)));
+            assert!(locks.clear_once("k").await.unwrap());
+            assert!(!locks.clear_once("k").await.unwrap());
+            assert_eq!(run(locks, 3).await, Ok(Once::Ran(3)));
+            // One that fails leaves none.
+            locks.clear_once("k").await.unwrap();
+            let fails = request(locks).run(async |_guard| Err::<u32, _>(LockError::NotConfigured));
+            assert_eq!(fails.await, Err(LockError::NotConfigured));
+            assert_eq!(record(locks).await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_runs_once_whose_lock_is_taken_away_or_whose_data_is_lost() {
+        for node in Node::both().await {
+            let locks = node.locks();
+            for data_is_lost in [false, true] {
+                let body = request(locks).run(async |_guard| {
+                    if data_is_lost {
+                        node.lose_data();
+                    } else {
+                        node.take_away("k").await;
+                    }
+                    std::future::pending::<Result<u32, LockError>>().await
+                });
+                let lost = within(body).await;
+                assert!(
+                    matches!(lost, Err(LockError::Lost { reason: LostReason::KeyChanged, .. })),
+                    "{lost:?}"
+                );
+                let next = run(locks, 2).await;
+                if data_is_lost {
+                    assert_eq!(next, Ok(Once::Ran(2)));
+                } else {
+                    assert!(matches!(next, Err(LockError::Interrupted { .. })), "{next:?}");
+                }
+                locks.clear_once("k").await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_result_that_a_node_cannot_store() {
+        for mut node in Node::both().await {
+            let locks = node.locks().clone();
+            let body = request(&locks).run(async |_guard| {
+                node.set_unreachable();
+                Ok::<_, LockError>(1)
+            });
+            let error = within(body).await;
+            let Err(LockError::NotStored { result: Some(result), .. }) = &error else { panic!("{error:?}") };
+            assert_eq!(&**result, b"1");
+            node.recover();
+            // A server that was killed has forgotten all. Else the lock is free when its runner gives up.
+            drop(locks.lock("k").wait(LIMIT).acquire().await.unwrap());
+            locks.clear_once("k").await.unwrap();
+            assert_eq!(run(&locks, 2).await, Ok(Once::Ran(2)));
+            node.refuse();
+            for kind in [run(&locks, 3).await.map(drop), locks.once_record("k").await.map(drop)] {
+                assert_eq!(kind.map_err(|error| error.kind()), Err(LockErrorKind::Misconfigured));
+            }
+        }
     }
 }
 
