@@ -2,7 +2,8 @@
 //! node-redlock, and a hand-written lock. They exclude us and we exclude them, and neither releases
 //! a lock of the other.
 //!
-//! And a second client of our own protocol, with processes of both in one queue: `second.rs`.
+//! And a second client of our own protocol, with processes of both in one queue: `second.rs`, and `once.rs` with the feature
+//! `once`.
 //!
 //! The libraries are fetched below `target/interop/`. Where python3, node or their registries are
 //! missing, their tests say so and pass; with `CI` in the environment they fail.
@@ -11,6 +12,8 @@
 
 mod by_hand;
 mod counted;
+#[cfg(feature = "once")]
+mod once;
 mod order;
 mod peer;
 mod second;

@@ -59,6 +59,12 @@ pub(crate) fn second(server: &RedisServer, numbers: &[String; 3]) -> Option<Work
     Some(Worker::run(Command::new(python).args(["-B", SCRIPT, &server.url()]).args(numbers)))
 }
 
+/// A process of the second client that runs bodies once; its lines are in `second/once.py`.
+#[cfg(feature = "once")]
+pub(crate) fn second_once(server: &RedisServer) -> Option<Peer> {
+    python(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/second/once.py"), server)
+}
+
 pub(crate) fn node_redlock(server: &RedisServer) -> Option<Peer> {
     static SCRIPT: LazyLock<Result<PathBuf, String>> =
         LazyLock::new(|| install::node_redlock(&peers(), include_str!("node_redlock.mjs")));

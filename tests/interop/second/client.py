@@ -1,12 +1,13 @@
 """A second client of protocol version 1, written from `docs/design.md` alone, for one Redis server.
 
-It takes a lock, waits for it in the queue of all clients, is granted it by push, renews it, hands it over, and gives it
-away with a ticket. What else the page calls optional it leaves out: it watches no lock, passes none on within its
+It takes a lock, waits for it in the queue of all clients, is granted it by push, renews it, hands it over, gives it
+away with a ticket, and runs a body once for all clients. What else the page calls optional it leaves out: it watches no lock, passes none on within its
 process, and each of its waiters asks for itself.
 """
 
 import asyncio
 import base64
+import hashlib
 import math
 import os
 import random
@@ -63,11 +64,31 @@ class Lost(Exception):
     """The lock is not the caller's any more, or its ticket is of no use."""
 
 
+class KeyReused(Exception):
+    """The key stands for another request."""
+
+
+class Interrupted(Exception):
+    """A body that must not run twice was interrupted."""
+
+
+class Once:
+    """What belongs to a body that runs once: the request that its key stands for, and for how many ms its record lasts."""
+
+    def __init__(self, by, lasts, reruns):
+        self.fingerprint = "-" if by is None else hashlib.sha1(by.encode()).hexdigest()[:32]
+        self.lasts, self.policy = lasts, "" if reruns else "error"
+        # How its lock is given back, and the result of another caller.
+        self.ending, self.result = ("undone",), None
+        # Whether a push has said that the body is done.
+        self.was_told = False
+
+
 class Attempt:
     """One caller's way from asking to the last release, with one token; the lock, while it holds it."""
 
-    def __init__(self, client, key, ttl, fenced):
-        self.client, self.lock, self.ttl, self.fenced = client, PREFIX + key, ttl, fenced
+    def __init__(self, client, key, ttl, fenced, once=None):
+        self.client, self.lock, self.ttl, self.fenced, self.once = client, PREFIX + key, ttl, fenced, once
         self.token = fresh_token("second_client")
         self.how = "join"
         self.may_have_place = self.is_waiting = False
@@ -111,11 +132,11 @@ class Attempt:
         raise Lost(self.lock)
 
     async def release(self):
-        """Gives back the lock, or the place in the queue, or what it was granted in between."""
+        """Gives back the lock, or the place in the queue, or what it was granted in between; the server's answer."""
         self.deadline, self.is_waiting = -math.inf, False
         if self.keeper:
             self.keeper.cancel()
-        await asyncio.shield(self.client.in_background(self.client.give_back(self)))
+        return await asyncio.shield(self.client.in_background(self.client.give_back(self)))
 
 
 class Client:
@@ -217,14 +238,19 @@ class Client:
         return reply
 
     async def runs(self, script, attempt, how="0", number=0, ttl=None, redeems=()):
-        keys = (attempt.lock, attempt.lock + "%queue", f"{PREFIX}%clock", attempt.lock + "%queue%claim")
-        unfenced = "" if attempt.fenced else "unfenced"
-        floor = 2**53 if redeems else ""
-        args = (*keys, attempt.token, ttl or attempt.ttl, how, self.inbox, number, floor, unfenced, *redeems)
+        queue = attempt.lock + "%queue"
+        keys = [attempt.lock, queue, f"{PREFIX}%clock", queue + "%claim"]
+        kind, behind, floor = "" if attempt.fenced else "unfenced", redeems, 2**53 if redeems else ""
+        if script in (scripts.ACQUIRE_ONCE, scripts.FINISH):
+            once, runner = attempt.once, hashlib.sha1(attempt.token.encode()).hexdigest()[:32]
+            keys += [queue + "%holders", queue + "%once"]
+            ending = once.ending if script == scripts.FINISH else (once.policy,)
+            kind, behind = "once", (once.fingerprint, once.lasts, runner, *ending)
+        args = (len(keys), *keys, attempt.token, ttl or attempt.ttl, how, self.inbox, number, floor, kind, *behind)
         try:
-            return await self.sends("EVALSHA", scripts.SHA[script], 4, *args)
+            return await self.sends("EVALSHA", scripts.SHA[script], *args)
         except NoScriptError:
-            return await self.sends("EVAL", script, 4, *args)
+            return await self.sends("EVAL", script, *args)
 
     # Chapter 6: pushes.
 
@@ -258,12 +284,30 @@ class Client:
             attempt.asks_at((now() if start is None else start) + int(a) / 1000 + 0.001)
         elif kind == "free":
             attempt.asks_at(now() + random.uniform(0.001, 0.003))
+        elif kind == "done" and attempt.once:
+            attempt.once.was_told, attempt.how = True, "rejoin"
+            attempt.asks_at(0)
 
     # Chapters 8 and 9: asking, waiting, holding, releasing.
 
-    async def acquire(self, key, ttl, wait, fenced=True):
-        """The lock, for a ttl in milliseconds, after a wait of at most so many seconds."""
-        attempt, limit = Attempt(self, key, ttl, fenced), now() + wait
+    async def once(self, key, ttl, wait, once, body):
+        """What the body returns, or has returned to the one that ran it, and whether it ran here."""
+        attempt = await self.acquire(key, ttl, wait, once=once)
+        if once.result is not None:
+            return once.result, False
+        once.ending = ("interrupted",)
+        try:
+            result = await body()
+            once.ending = ("done", result)
+        finally:
+            answer = await attempt.release()
+        if answer != 1:
+            raise Lost(attempt.lock)
+        return result, True
+
+    async def acquire(self, key, ttl, wait, fenced=True, once=None):
+        """The lock, for a ttl in milliseconds, after a wait of at most so many seconds; or the result of a body that runs once."""
+        attempt, limit = Attempt(self, key, ttl, fenced, once), now() + wait
         is_first = all(other.lock != attempt.lock for other in self.attempts.values())
         self.attempts[attempt.token] = attempt
         attempt.is_waiting = True
@@ -274,6 +318,10 @@ class Client:
                     held = await self.pauses(attempt, min(attempt.ask_at, limit))
                 if held or now() >= limit:
                     break
+            if once and once.result is not None:
+                attempt.is_waiting = False
+                await attempt.release()
+                return attempt
             if not attempt.is_held():
                 raise Busy(key)
         except BaseException:
@@ -334,7 +382,7 @@ class Client:
         number = MOST_WAITERS if how.startswith("join") else 0
         attempt.may_have_place = attempt.may_have_place or how != "0"
         try:
-            reply = await self.runs(scripts.ACQUIRE, attempt, how, number)
+            reply = await self.runs(scripts.ACQUIRE_ONCE if attempt.once else scripts.ACQUIRE, attempt, how, number)
         except RedisError:
             attempt.how = "rejoin" if attempt.place else "join_again"
             attempt.asks_at(now() + random.uniform(0.025, 0.075))
@@ -360,12 +408,20 @@ class Client:
             attempt.ask_at = min(attempt.ask_at, sent + min(pause, 15))
         elif reply[0] == 3:
             attempt.ask_at = 0
+        elif reply[0] == 5:
+            raise KeyReused(attempt.lock)
+        elif reply[0] == 6:
+            attempt.once.result = reply[2]
+            return True
+        elif reply[0] == 7:
+            # The record is not its own: it stays as it is.
+            raise Interrupted(reply[3])
         else:
             raise Busy(f"{attempt.lock}: the queue is full")
         return False
 
     def starts_anew(self, attempt):
-        late = Attempt(self, attempt.lock[len(PREFIX):], attempt.ttl, attempt.fenced)
+        late = Attempt(self, attempt.lock[len(PREFIX):], attempt.ttl, attempt.fenced, attempt.once)
         late.token, late.may_have_place, attempt.token = attempt.token, attempt.may_have_place, late.token
         self.attempts[late.token], self.attempts[attempt.token] = late, attempt
         self.in_background(self.give_back(late))
@@ -382,6 +438,10 @@ class Client:
         if attempt.grant is None:
             return False
         fence, micros = attempt.grant
+        if attempt.once:
+            # A grant has not looked at the record.
+            attempt.grant, attempt.how, attempt.ask_at = None, "again", 0
+            return False
         start = attempt.server_time(micros)
         if start is not None and attempt.enters(start, min(attempt.ttl, 1000 * CLAIM), fence):
             return True
@@ -428,13 +488,15 @@ class Client:
     async def give_back(self, attempt):
         """Sent until it is answered, or the lock and the place in the queue are over without it."""
         until = now() + max(attempt.ttl / 1000, QUEUE_LIVES if attempt.may_have_place else 0)
-        pause = 0.02
+        pause, answer = 0.02, None
         while now() < until:
             try:
                 await asyncio.wait_for(self.is_connected.wait(), until - now())
-                if await self.runs(scripts.RELEASE, attempt) != 2:
+                answer = await self.runs(scripts.FINISH if attempt.once else scripts.RELEASE, attempt)
+                if answer != 2:
                     break
             except (RedisError, asyncio.TimeoutError):
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
                 pause = min(pause * 2, 1)
         self.attempts.pop(attempt.token, None)
+        return answer

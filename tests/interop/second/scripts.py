@@ -6,14 +6,15 @@ is the words that all of them share, and its own behind them.
 
 import hashlib
 
-# KEYS: lock, queue, clock, claim. ARGV: token, ttl, how, inbox, number, floor, `unfenced`, the token of a ticket. Only what a
-# script needs is sent.
+# KEYS: lock, queue, clock, claim, holders, record. ARGV: token, ttl, how, inbox, number, floor, `unfenced` or `once`, the token of a
+# ticket, or what belongs to a body that runs once. Only what a script needs is sent.
 _COMMON = r"""
 local call, try = redis.call, redis.pcall
 local lock, queue, clock, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl, how, inbox = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] or ''
-local unfenced = ARGV[7] == 'unfenced'
-local me = token .. '|' .. ARGV[2] .. '|' .. inbox .. (unfenced and '|unfenced' or '')
+local kind = ARGV[7] or ''
+local unfenced = kind == 'unfenced'
+local me = token .. '|' .. ARGV[2] .. '|' .. inbox .. (kind ~= '' and '|' .. kind or '')
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
@@ -164,7 +165,7 @@ local function grant()
 end
 """
 
-ACQUIRE = _COMMON + r"""
+_ACQUIRE = r"""
 local number = tonumber(ARGV[5] or '') or 0
 local waits, first = how ~= '0', how == 'join' or how == 'join_again'
 local has_waited = waits and not first
@@ -254,7 +255,7 @@ tell_all(lasts)
 return fence
 """
 
-RELEASE = _COMMON + r"""
+_RELEASE = r"""
 if exists and holder == token and not marked then
   call('DEL', lock)
   return 1
@@ -283,7 +284,55 @@ if next_holder == nil then call('DEL', lock, claim) end
 return 1
 """
 
+ACQUIRE, RELEASE = _COMMON + _ACQUIRE, _COMMON + _RELEASE
+
+_ONCE = _COMMON + r"""
+local record, fingerprint, lasts_ms, runner, policy = KEYS[6], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local was, state, since, its_runner, owner, result
+local function read()
+  was, state, since, its_runner, owner, result =
+    string.match(call('GET', record) or '', '^([^|]*)|([sd])|(%d+)|([^|]*)|([^|]*)|(.*)$')
+end
+local function write(its_state, its_result)
+  local at, by = text(math.floor(now / 1000)), string.sub(token, 24)
+  call('SET', record, table.concat({fingerprint, its_state, at, runner, by, its_result}, '|'), 'PX', lasts_ms)
+end
+read()
+"""
+
+ACQUIRE_ONCE = _ONCE + "local function acquire()" + _ACQUIRE + r"""end
+local kept = (exists and holder == token or call('ZSCORE', queue, me)) and 1 or 0
+if was and was ~= fingerprint then return {5, kept} end
+if state == 'd' then return {6, kept, result} end
+local answer = acquire()
+if type(answer) == 'number' and its_runner ~= runner then
+  if was and policy == 'error' then return {7, 1, since, owner} end
+  write('s', '')
+end
+return answer
+"""
+
+FINISH = _ONCE + "local function release()" + _RELEASE + r"""end
+if not exists or holder ~= token then
+  if policy == 'done' and state == 'd' and its_runner == runner then return 1 end
+else
+  if policy == 'done' then write('d', ARGV[12]) end
+  if policy == 'undone' and state == 's' and its_runner == runner then call('DEL', record) end
+  read()
+  if state == 'd' then
+    for _, member in ipairs(call('ZRANGE', queue, 0, 249)) do
+      local its_token, _, its_inbox, rest = parse(member)
+      if its_token and rest == '|once' then
+        call('ZREM', queue, member)
+        try('PUBLISH', its_inbox, 'done|' .. its_token .. '|0|0||' .. lock)
+      end
+    end
+  end
+end
+return release()
+"""
+
 # Raises the clock of fencing tokens to the server's time less 10 ms, and returns it.
 RAISE = _COMMON + "return next_fence()"
 
-SHA = {script: hashlib.sha1(script.encode()).hexdigest() for script in (ACQUIRE, RENEW, REDEEM, RELEASE)}
+SHA = {script: hashlib.sha1(script.encode()).hexdigest() for script in (ACQUIRE, RENEW, REDEEM, RELEASE, ACQUIRE_ONCE, FINISH)}
