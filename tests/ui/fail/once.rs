@@ -1,6 +1,8 @@
 //! Bodies that run once, with what does not go with them.
 #![allow(unused_variables)]
 
+use std::time::SystemTime;
+
 use redlocked::{LockError, distributed_lock};
 
 #[distributed_lock(keys = ["a:{a}", "b:{a}"], once = "24h")]
@@ -38,6 +40,11 @@ async fn tick(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }
 
+#[distributed_lock(key = "a:{a}", once = "24h", tick_at = a)]
+async fn the_time_of_a_tick(a: SystemTime) -> Result<u64, LockError> {
+    Ok(1)
+}
+
 #[distributed_lock(key = "a:{a}", once_by = "{a}")]
 async fn a_request_without_once(a: u64) -> Result<u64, LockError> {
     Ok(1)
@@ -48,6 +55,21 @@ async fn a_policy_without_once(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }
 
+#[distributed_lock(key = "a:{a}", on_undecodable = "rerun")]
+async fn another_policy_without_once(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "a:{a}", once = "9ms")]
+async fn too_short(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "a:{a}", once = 24h)]
+async fn without_quotes(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
 #[distributed_lock(key = "a:{a}", once = "forever")]
 async fn for_ever(a: u64) -> Result<u64, LockError> {
     Ok(1)
@@ -55,6 +77,11 @@ async fn for_ever(a: u64) -> Result<u64, LockError> {
 
 #[distributed_lock(key = "a:{a}", once = "24h", on_interrupted = "again")]
 async fn an_unknown_policy(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "a:{a}", once = "24h", on_undecodable = "ignore")]
+async fn another_unknown_policy(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }
 
