@@ -55,6 +55,7 @@ const fn way(name: &'static str, times: u64, go: fn(u64, &[&str])) -> Way {
 pub(crate) const WAYS: &[Way] = &[
     way("uncontended", 400, uncontended),
     way("fenced", 400, fenced),
+    way("counted", 400, counted),
     way("sync", 400, sync),
     way("hand-off", 400, hand_off),
     way("join", 400, join),
@@ -103,7 +104,17 @@ fn fenced(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same, without async, on a plain thread.
+/// The same, of a lock that others may hold at the same time.
+fn counted(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        for _ in 0..times {
+            locks.lock(KEY).ttl(TTL).permits(5).run(async |_| ()).await.unwrap();
+        }
+    });
+}
+
+/// The same as the first, without async, on a plain thread.
 fn sync(times: u64, urls: &[&str]) {
     let locks = LockManager::builder(urls[0]).io_timeout(PATIENCE).connect_blocking().unwrap();
     for _ in 0..times {

@@ -70,7 +70,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
     mistake("counted", "if is_first then redis.call('DEL', holders, claim) end", "", random),
     mistake("counted", "if who == nil then redis.call('DEL', lock, holders, claim) end", "", random),
-    mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= ARGV[2] + 101", "true", random),
+    mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= lasts + 100", "true", random),
     mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
     mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
     mistake(
@@ -98,7 +98,9 @@ const MISTAKES: &[Mistake] = &[
         "(is_over or limit) and has_room(number)",
         random,
     ),
-    mistake("enter_free", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
+    mistake("enter_free", "exist == 0 or exist == 2 and value", "true", random),
+    mistake("enter_free", "exist == 2 and value", "value", random),
+    mistake("leave_counted", "and not inside[2]", "", random),
     mistake("leave", "inside = inside - 1", "inside = inside", random),
     mistake("leave_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
     mistake(
@@ -140,14 +142,14 @@ const MISTAKES: &[Mistake] = &[
     // What access rules forbid.
     mistake(
         "enter_free",
-        "type(added) == 'table' or ",
-        "",
+        "redis.pcall('ZADD', KEYS[5], ends, member)",
+        "redis.call('ZADD', KEYS[5], ends, member)",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
         "enter_free",
-        " or type(redis.pcall('PEXPIRE', KEYS[5], px)) == 'table'",
-        "",
+        "if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then",
+        "redis.pcall('PEXPIRE', KEYS[5], px) if false then",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(

@@ -166,7 +166,7 @@ impl Script {
             Self::Watch => parts!("granted" "watch"),
             Self::Redeem => parts!("time" "fence" "mark" "queue" "caller" "tell" "give" "redeem"),
             Self::Enter => parts!(
-                "time" "fence" "enter_free" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "enter"
+                "enter_free" "time" "fence" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "enter"
             ),
             Self::Stay => parts!("time" "stay" "granted" "keep" "mark" "renew"),
             Self::End => parts!(
@@ -266,8 +266,9 @@ mod tests {
         assert!(short_way.contains(&noted), "{noted}");
         // The grace in the short ways of counted locks, and with the ms by which they round up.
         for (short_way, needs) in [
-            (include_str!("scripts/enter_free.lua"), ">= ARGV[2] + 101\n"),
-            (include_str!("scripts/enter_free.lua"), "ARGV[2] + 101 + math.floor((ARGV[2] + 1) / 3)"),
+            (include_str!("scripts/enter_free.lua"), ">= lasts + 100\n"),
+            (include_str!("scripts/enter_free.lua"), "px = lasts + 100 + (lasts - lasts % 3) / 3\n"),
+            (include_str!("scripts/enter_free.lua"), &format!(" or {LEAST}) then\n")),
             (include_str!("scripts/stay.lua"), "lasts + 100 + math.floor(lasts / 3)"),
             (include_str!("scripts/leave_counted.lua"), "left + 100)"),
         ] {

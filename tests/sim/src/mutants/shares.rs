@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ENTER_FREE_LUA,
-                "and redis.call('EXISTS', KEYS[2]) == 0 then\n  local number",
+                "and (exist == 0 or exist == 2 and value) then\n  local number",
                 "then\n  local number",
             ),
             edit(
