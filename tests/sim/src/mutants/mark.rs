@@ -82,10 +82,10 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "    set_mark(value, pttl)\n",
-                "    if has_waited then set_mark(value, pttl) end\n",
+                "    set_mark(value, pttl, holder, grace)\n",
+                "    if has_waited then set_mark(value, pttl, holder, grace) end\n",
             ),
-            edit(JOIN_LUA, "        set_mark(value, pttl)\n", ""),
+            edit(JOIN_LUA, "        set_mark(value, pttl, holder, grace)\n", ""),
         ],
     },
     Mutant {
@@ -94,8 +94,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "    set_mark(value, pttl)\n",
-            "    if joins then set_mark(value, pttl) end\n",
+            "    set_mark(value, pttl, holder, grace)\n",
+            "    if joins then set_mark(value, pttl, holder, grace) end\n",
         )],
     },
     Mutant {

@@ -65,7 +65,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ORDER,
         edits: &[edit(
             JOIN_LUA,
-            "if redis.call('ZRANK', queue, me) == waiters then return end",
+            "if waiters == 0 or redis.call('ZRANK', queue, me) == waiters then return end",
             "do return end",
         )],
     },

@@ -48,7 +48,7 @@ if not limit and not is_over then
     -- As in acquire.lua.
     if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
     join()
-    set_mark(value, pttl)
+    set_mark(value, pttl, holder, grace)
   end
   holder = holder or string.sub(value, 1, SHOWN)
 else

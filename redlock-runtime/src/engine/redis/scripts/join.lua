@@ -11,7 +11,7 @@ local function add(waiters)
     -- Runs into the same error again.
     redis.call('PEXPIRE', queue, QUEUE_TTL)
   end
-  if redis.call('ZRANK', queue, me) == waiters then return end
+  if waiters == 0 or redis.call('ZRANK', queue, me) == waiters then return end
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
 end
@@ -26,7 +26,7 @@ if ARGV[3] == 'join' and value then
     if waiters < tonumber(ARGV[5]) and (grace > 0 or waiters == 0 and holder or not holder and string.byte(value) ~= COUNTED) then
       add(waiters)
       if grace == 0 then
-        set_mark(value, pttl)
+        set_mark(value, pttl, holder, grace)
       end
       return {0, holder or string.sub(value, 1, SHOWN), left, time(), waiters, string.sub(granted, 2)}
     end

@@ -16,9 +16,8 @@ local function read(member)
   return string.match(member or '', '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$')
 end
 
--- Marks the lock, unless it is marked already, or a foreign client's.
-local function set_mark(value, pttl)
-  local holder, grace = parse(value)
+-- Marks the lock with this value, holder and grace, unless it is marked already, or a foreign client's.
+local function set_mark(value, pttl, holder, grace)
   if not holder or grace > 0 then return end
   if pttl < 0 then return redis.call('SET', lock, value .. '!') end
   -- As text: the server takes longer over a number than over the rest of the mark.

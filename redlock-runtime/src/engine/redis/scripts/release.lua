@@ -30,7 +30,7 @@ local function leave()
   local left = 0
   if holder then
     local pttl = redis.call('PTTL', lock)
-    set_mark(value, pttl)
+    set_mark(value, pttl, holder, grace)
     left = math.max(without_grace(pttl, grace), 0)
   end
   tell(waiters, left, time(), '')
