@@ -177,9 +177,15 @@ impl Ask {
 
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
-        let lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
-        let at_ms = self.tick.as_ref().and_then(|tick| tick.at_ms);
-        lease.held_as(self.limit).of_tick(at_ms).of_run(self.is_run())
+        let mut lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
+        lease.set_limit(self.limit);
+        if let Some(at_ms) = self.tick.as_ref().and_then(|tick| tick.at_ms) {
+            lease.set_tick(at_ms);
+        }
+        if self.is_run() {
+            lease.set_run();
+        }
+        lease
     }
 
     /// True for a tick, or for a body that runs once: later callers find it done.

@@ -26,7 +26,7 @@ use super::table::LockTable;
 use super::table::closing::Closing;
 use super::transport::link::{ELSEWHERE, TransportEvent};
 use super::transport::{Deployment, Transport};
-use super::wakers::{Arrivals, NotingWaker};
+use super::wakers::{Arrivals, NotingWaker, WhenWoken};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::host;
@@ -68,6 +68,7 @@ pub(super) struct Driver {
     clock: Clock,
     /// Belongs to the runtime that polls the loop.
     alarm: Option<Pin<Box<Sleep>>>,
+    when_it_rings: WhenWoken,
     alarm_at: Option<Moment>,
     /// When it last went to sleep.
     slept_at: Option<Moment>,
@@ -143,6 +144,7 @@ impl Driver {
             io_timeout,
             clock: Clock::System,
             alarm: None,
+            when_it_rings: WhenWoken::default(),
             alarm_at: None,
             slept_at: None,
             due: None,
@@ -225,7 +227,8 @@ impl Driver {
             self.gathering = Gathering::here();
             Wakers::new(cx.waker())
         });
-        let waits = self.gathering.waits(self.has_commands(), self.transport.in_flight());
+        let waits = self.gathering.is_needed()
+            && self.gathering.waits(self.has_commands(), self.transport.in_flight());
         let turn = if waits { Poll::Ready(Turn::AfterOthers) } else { self.rounds(&wakers) };
         if has_budget_remaining() {
             self.wakers = Some(wakers);
@@ -269,7 +272,7 @@ impl Driver {
         if has_more | has_more_events {
             return Poll::Ready(Some(Turn::Again));
         }
-        if self.transport.room().is_some_and(|room| self.table.has_requests(room)) {
+        if self.room().is_some() {
             return Poll::Ready(None);
         }
         match ready!(self.sleep(&mut events.cx(), now)) {
@@ -325,12 +328,19 @@ impl Driver {
 
     /// `now`: after the callers of these requests have asked. Leases count from then.
     fn send(&mut self, cx: &mut Context<'_>, now: Moment) {
-        while let Some(room) = self.transport.room()
-            && self.table.has_requests(room)
-        {
+        while let Some(room) = self.room() {
             let requests = self.table.take_requests(room);
             self.transport.send(cx, now, requests);
         }
+    }
+
+    /// The room for the next batch; `None` when there is none to send now.
+    fn room(&self) -> Option<usize> {
+        // Most rounds have nothing to send.
+        if self.table.has_no_requests() {
+            return None;
+        }
+        self.transport.room().filter(|room| self.table.has_requests(*room))
     }
 
     /// True when there may be more, and the time.
@@ -386,6 +396,7 @@ impl Driver {
             };
             self.alarm_at = Some(due);
             let at = start + due.since(now);
+            self.when_it_rings.look_again();
             match &mut self.alarm {
                 Some(alarm) => alarm.as_mut().reset(at),
                 None => self.alarm = Some(Box::pin(tokio::time::sleep_until(at))),
@@ -394,7 +405,7 @@ impl Driver {
         let Some(alarm) = &mut self.alarm else {
             return Poll::Pending;
         };
-        ready!(alarm.as_mut().poll(cx));
+        ready!(self.when_it_rings.poll(cx, |cx| alarm.as_mut().poll(cx)));
         self.alarm_at = None;
         Poll::Ready(Ok(()))
     }

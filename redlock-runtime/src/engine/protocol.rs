@@ -39,22 +39,57 @@ pub(crate) struct Request {
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients,
     /// and none where it counts for 0.
     pub(crate) releases: u32,
-    pub(crate) announcement: Option<Arc<Announcement>>,
     /// How many may hold the lock together with this token. It is part of the place in the queue,
     /// too.
     pub(crate) limit: Limit,
     /// Of the watch of a [counted](Limit::is_counted) lock: the [phase](Verdict::Granted) in which
     /// this token has it. 0 for one that it has alone.
     pub(crate) phase: u64,
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What most requests have none of, and the others one. It is boxed, so that a request is moved by a
+/// few instructions.
+#[derive(Clone, Debug)]
+pub(crate) enum Rare {
     /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
-    pub(crate) tick: Option<Box<TickRequest>>,
+    Tick(TickRequest),
     /// Of a lock whose body runs once. It is part of the place in the queue, too.
-    pub(crate) once: Option<Arc<Once>>,
-    /// Of its release.
-    pub(crate) run: Run,
+    Once(OnceRequest),
+    Announcement(Announcement),
 }
 
 impl Request {
+    /// It releases the lock of a body that runs once, with the result of that.
+    pub(crate) fn has_result(&self) -> bool {
+        self.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
+    }
+
+    pub(crate) fn tick(&self) -> Option<&TickRequest> {
+        match self.rare.as_deref()? {
+            Rare::Tick(tick) => Some(tick),
+            Rare::Once(_) | Rare::Announcement(_) => None,
+        }
+    }
+
+    pub(crate) fn once(&self) -> Option<&OnceRequest> {
+        match self.rare.as_deref()? {
+            Rare::Once(once) => Some(once),
+            Rare::Tick(_) | Rare::Announcement(_) => None,
+        }
+    }
+
+    pub(crate) fn announcement(&self) -> Option<&Announcement> {
+        match self.rare.as_deref()? {
+            Rare::Announcement(announcement) => Some(announcement),
+            Rare::Tick(_) | Rare::Once(_) => None,
+        }
+    }
+
+    pub(crate) fn set_tick(&mut self, tick: TickRequest) {
+        self.rare = Some(Box::new(Rare::Tick(tick)));
+    }
+
     /// A fenced one, through a script.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
         Self {
@@ -66,12 +101,9 @@ impl Request {
             direct: false,
             passed_on: None,
             releases: 1,
-            announcement: None,
             limit: Limit::ONE,
             phase: 0,
-            tick: None,
-            once: None,
-            run: Run::default(),
+            rare: None,
         }
     }
 
@@ -138,6 +170,20 @@ pub(crate) struct Once {
     pub(crate) ignores: Option<Arc<[u8]>>,
     /// The result of the body, if it was done before: where the engine leaves it for the caller.
     pub(crate) result: OnceLock<Arc<[u8]>>,
+}
+
+/// A request for such a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct OnceRequest {
+    pub(crate) once: Arc<Once>,
+    /// Of its release.
+    pub(crate) run: Run,
+}
+
+impl OnceRequest {
+    pub(crate) fn boxed(once: Option<&Arc<Once>>, run: Run) -> Option<Box<Rare>> {
+        once.map(|once| Box::new(Rare::Once(Self { once: Arc::clone(once), run })))
+    }
 }
 
 /// What has become of a body that runs once, when its lock is released.
@@ -379,7 +425,7 @@ impl Reply {
 }
 
 /// What a leader writes beside its lock.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Announcement {
     /// The fencing token of its lock.
     pub(crate) term: u64,

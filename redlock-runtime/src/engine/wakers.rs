@@ -115,6 +115,13 @@ pub(super) struct WhenWoken {
 }
 
 impl WhenWoken {
+    /// The part has changed: it is polled next time.
+    pub(super) fn look_again(&self) {
+        if let Some(waker) = &self.waker {
+            waker.set();
+        }
+    }
+
     /// The outcome of `part`, which costs nothing while it has nothing to tell.
     pub(super) fn poll<T>(
         &mut self,

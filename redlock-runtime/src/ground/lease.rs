@@ -112,15 +112,14 @@ impl Lease {
         Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick, is_run }
     }
 
-    /// The same, of a lock that is for this tick, in ms since 1970.
-    pub(crate) fn of_tick(self, at_ms: Option<u64>) -> Self {
-        let run = |at_ms| Box::new(RunOfTick { at_ms, end: (TickEnd::None as u8).into() });
-        Self { tick: at_ms.map(run), ..self }
+    /// The lock is for this tick, in ms since 1970.
+    pub(crate) fn set_tick(&mut self, at_ms: u64) {
+        self.tick = Some(Box::new(RunOfTick { at_ms, end: (TickEnd::None as u8).into() }));
     }
 
-    /// The same, of a lock whose caller runs what later ones find done, or of an ordinary one.
-    pub(crate) fn of_run(self, is_run: bool) -> Self {
-        Self { is_run, ..self }
+    /// Its caller runs what later ones find done.
+    pub(crate) fn set_run(&mut self) {
+        self.is_run = true;
     }
 
     /// True of a lock for a tick, or for a body that runs once.
@@ -156,9 +155,9 @@ impl Lease {
         }
     }
 
-    /// The same, of a lock that others may hold, too.
-    pub(crate) fn held_as(self, limit: Limit) -> Self {
-        Self { limit, ..self }
+    /// So many may hold it together.
+    pub(crate) fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
     }
 
     /// How many may hold it together.

@@ -74,6 +74,11 @@ impl Gathering {
         Self { is_needed: host::runtime_has_workers(), has_waited: false }
     }
 
+    /// The loop may have to wait.
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed
+    }
+
     /// True when the loop is to wait for the other tasks before it goes on: not twice in a row.
     pub(super) fn waits(&mut self, has_commands: bool, in_flight: usize) -> bool {
         self.has_waited = self.is_needed && !self.has_waited && has_commands && in_flight >= FEWEST;

@@ -263,7 +263,9 @@ impl ExpectedBatch {
 
     fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Vec<Reply> {
         match &self.replies {
-            ExpectedReplies::One(answer) => values.map(|value| answer.read(value, sharded)).collect(),
+            ExpectedReplies::One(answer) => {
+                vec![answer.read(values.next().unwrap_or(Value::Nil), sharded)]
+            }
             ExpectedReplies::Several(all) => {
                 let mut next = Vec::new().into_iter();
                 all.iter().map(|each| each.read(values, &mut next, sharded)).collect()

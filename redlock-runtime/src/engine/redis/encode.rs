@@ -1,6 +1,5 @@
 //! Requests as commands: which script, with which keys and arguments.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,10 @@ use super::command::{Command, write_command, write_word};
 use super::fence_floor::ABOVE_ALL;
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
-use crate::engine::protocol::{Action, Id, Mode, Once, PassedOn, Request, Run, TickEffect, TickRequest};
+use crate::engine::protocol::{
+    Action, Id, Mode, OnceRequest, PassedOn, Request, Run, TickEffect, TickRequest,
+};
+use crate::ground::host::HashSet;
 use crate::ground::tick::AHEAD;
 use crate::ground::token::digest;
 
@@ -51,7 +53,7 @@ impl Encoder {
             sent: SentScripts::default(),
             floor: None,
             ttl: (0, "0".to_owned()),
-            counted: HashSet::new(),
+            counted: HashSet::default(),
         }
     }
 
@@ -114,13 +116,13 @@ impl Encoder {
 
     pub(super) fn script(&self, request: &Request) -> Option<Script> {
         match request.action {
-            Action::Acquire(_) if request.tick.is_some() => Some(Script::Tick),
-            Action::Release if request.tick.is_some() => {
+            Action::Acquire(_) if request.tick().is_some() => Some(Script::Tick),
+            Action::Release if request.tick().is_some() => {
                 Some(if self.session.queues { Script::EndTick } else { Script::GiveUpTick })
             }
-            Action::Acquire(_) if request.once.is_some() => Some(Script::AcquireOnce),
-            Action::Release if request.once.is_some() && !self.session.queues => Some(Script::FinishAlone),
-            Action::Release if request.once.is_some() => Some(Script::Finish),
+            Action::Acquire(_) if request.once().is_some() => Some(Script::AcquireOnce),
+            Action::Release if request.once().is_some() && !self.session.queues => Some(Script::FinishAlone),
+            Action::Release if request.once().is_some() => Some(Script::Finish),
             Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
             Action::Renew { shortens, .. } if request.limit.is_counted() => {
                 Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
@@ -321,11 +323,11 @@ impl Encoder {
 
     /// The keys and arguments of scripts for locks of a kind of their own, if this is one.
     fn write_of_a_kind(&self, script: Script, request: &Request, command: &mut Command<'_>) -> bool {
-        if let (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick)) = (script, &request.tick) {
+        if let (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick)) = (script, request.tick()) {
             self.write_tick(request, tick, command);
             return true;
         }
-        match (script, &request.once, &request.passed_on) {
+        match (script, request.once(), &request.passed_on) {
             (Script::Enter | Script::Stay | Script::End | Script::Leave, ..) => {
                 self.write_counted(script, request, command);
             }
@@ -370,7 +372,8 @@ impl Encoder {
     }
 
     /// The keys and arguments of `acquire_once.lua`, `finish.lua` and `finish_alone.lua`.
-    fn write_about_once(&self, request: &Request, once: &Once, command: &mut Command<'_>) {
+    fn write_about_once(&self, request: &Request, of: &OnceRequest, command: &mut Command<'_>) {
+        let OnceRequest { once, run } = of;
         self.write_keys(command, request);
         command.arg(request.token.value()).arg(in_ms(request.ttl));
         let (how, _, at_most) = self.how(request.action);
@@ -392,7 +395,7 @@ impl Encoder {
             }
             return;
         }
-        match &request.run {
+        match run {
             Run::Undone => command.arg("undone"),
             Run::Interrupted => command.arg("interrupted"),
             Run::Done(result) => command.arg("done").bytes(result),
@@ -407,7 +410,7 @@ impl Encoder {
             return;
         }
         command.arg(request.token.value());
-        match &request.announcement {
+        match request.announcement() {
             Some(announcement) => {
                 command.arg(in_ms(announcement.lasts));
                 command.arg(in_ms(announcement.led_for)).arg(announcement.term);
@@ -422,13 +425,13 @@ impl Encoder {
         let keyspace = &self.session.keyspace;
         let names_holders = match request.action {
             Action::ForceRelease => true,
-            _ if request.once.is_some() => true,
+            _ if request.once().is_some() => true,
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
                 request.limit.is_counted() || self.counted.contains(&request.name)
             }
             _ => request.limit.is_counted(),
         };
-        let keys = 4 + u32::from(names_holders) + u32::from(request.once.is_some());
+        let keys = 4 + u32::from(names_holders) + u32::from(request.once().is_some());
         command.arg(keys).arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
@@ -436,7 +439,7 @@ impl Encoder {
         if names_holders {
             keyspace.write_holders(command, &request.name);
         }
-        if request.once.is_some() {
+        if request.once().is_some() {
             keyspace.write_once(command, &request.name);
         }
     }

@@ -83,6 +83,19 @@ impl Context {
         self.own_ids
     }
 
+    /// The waiter for which this question was asked, which is answered.
+    pub(super) fn take_question(&mut self, id: Id) -> Option<Id> {
+        // An empty map makes the hash all the same.
+        if self.questions.is_empty() { None } else { self.questions.remove(&id) }
+    }
+
+    /// No push is expected for this token any more.
+    pub(super) fn forget_token(&mut self, token: &Token) {
+        if !self.by_token.is_empty() {
+            self.by_token.remove(token);
+        }
+    }
+
     /// The attempt is over.
     pub(super) fn forget(&mut self, id: Id) {
         self.attempts.remove(&id);

@@ -58,6 +58,11 @@ impl LockTable {
         self.cx.timers.next()
     }
 
+    /// True without a request that waits to be sent.
+    pub(crate) fn has_no_requests(&self) -> bool {
+        self.cx.outbox.is_empty()
+    }
+
     /// True when there is a batch to send; `room`: for requests that are not urgent.
     pub(crate) fn has_requests(&self, room: usize) -> bool {
         self.cx.outbox.has_any(room)
@@ -96,10 +101,16 @@ impl LockTable {
     /// An event of this lock, which may be new, and may be over with it.
     fn at<R>(&mut self, now: Moment, name: &Arc<str>, event: impl FnOnce(&mut Lock, &mut Context) -> R) -> R {
         self.cx.now = now;
-        let lock = self.locks.entry(Arc::clone(name)).or_default();
+        let mut new = None;
+        let lock = match self.locks.get_mut(name) {
+            Some(lock) => lock,
+            None => new.insert(Lock::default()),
+        };
         let outcome = event(lock, &mut self.cx);
-        if lock.is_over() {
-            self.locks.remove(name);
+        match (lock.is_over(), new) {
+            (false, Some(lock)) => drop(self.locks.insert(Arc::clone(name), lock)),
+            (true, None) => drop(self.locks.remove(name)),
+            (false, None) | (true, Some(_)) => {}
         }
         outcome
     }
@@ -258,7 +269,7 @@ impl LockTable {
             self.cx.now = now;
             let next = self.admin.on_reply(&mut self.cx, id, reply);
             self.take_for_operator(now, next);
-        } else if let Some(waiter) = self.cx.questions.remove(&id) {
+        } else if let Some(waiter) = self.cx.take_question(id) {
             self.at(now, &request.name, |lock, cx| lock.on_holder_reply(cx, waiter, reply));
         } else {
             // The server tells no client of its own changes.

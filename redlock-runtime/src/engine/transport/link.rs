@@ -531,8 +531,10 @@ impl Up {
                     if let Kind::Redis(connection) = &self.connection.kind {
                         connection.doubt(&batch.requests, &mut replies);
                     }
+                    let has_refusals = replies.iter().any(|reply| matches!(reply, Reply::Refused(_)));
                     // Another request may have each reply from now on.
-                    if self.in_doubt_until.is_none_or(|until| until <= now)
+                    if has_refusals
+                        && self.in_doubt_until.is_none_or(|until| until <= now)
                         && let Some(reason) = replies.iter().find_map(out_of_order)
                     {
                         self.in_doubt_until = Some(now.after(IN_DOUBT));
@@ -542,7 +544,9 @@ impl Up {
                     // The batch counts as unanswered: its requests are sent again over the next
                     // connection.
                     let hands_over = self.connection.hands_over();
-                    if let Some(reason) = replies.iter().find_map(|reply| ends_connection(reply, hands_over))
+                    if has_refusals
+                        && let Some(reason) =
+                            replies.iter().find_map(|reply| ends_connection(reply, hands_over))
                     {
                         let is_refused = |reply: &Reply| matches!(reply, Reply::Refused(refusal) if refusal.has_done_nothing(true));
                         let answered = batch.requests.iter().zip(&replies);

@@ -151,9 +151,9 @@ struct Waiter {
 
 impl Waiter {
     fn of(request: &Request, inbox: &Inbox) -> Self {
-        let Request { token, ttl, fenced, limit, once, .. } = request;
-        let (token, inbox) = (token.clone(), inbox.clone());
-        Self { token, ttl: *ttl, fenced: *fenced, limit: *limit, once: once.is_some(), inbox }
+        let &Request { ref token, ttl, fenced, limit, .. } = request;
+        let (token, once, inbox) = (token.clone(), request.once().is_some(), inbox.clone());
+        Self { token, ttl, fenced, limit, once, inbox }
     }
 
     /// False when the waiter's engine has ended.
@@ -245,10 +245,10 @@ impl MemoryNode {
         }
         lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
-            Action::Acquire(mode) if request.tick.is_some() => {
+            Action::Acquire(mode) if request.tick().is_some() => {
                 Reply::Acquire(ticks.acquire(request, now, || lock.acquire(request, mode, inbox, now, clock)))
             }
-            Action::Acquire(mode) if request.once.is_some() => {
+            Action::Acquire(mode) if request.once().is_some() => {
                 let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
                 Reply::Acquire(records.acquire(request, lock, now, acquire))
             }
@@ -696,7 +696,7 @@ impl Lock {
             return Reply::NotHeld;
         }
         let before = self.announced().map(|record| (record.term, record.since));
-        self.record = request.announcement.as_ref().map(|announcement| {
+        self.record = request.announcement().map(|announcement| {
             let (term, text) = (announcement.term, announcement.text.to_string());
             let since = before.filter(|(its_term, _)| *its_term == term).map(|(_, since)| since);
             let since = since.unwrap_or_else(|| wall_clock().saturating_sub(announcement.led_for));

@@ -19,8 +19,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: STAYS_INTERRUPTED,
         edits: &[edit(
             HOLDING,
-            "waiting.ask().tick.is_some() || waiting.ask().once.is_some();",
-            "waiting.ask().tick.is_some();",
+            "if is_alone || waiting.ask().is_run() ||",
+            "if is_alone || waiting.ask().tick.is_some() ||",
         )],
     },
     Mutant {
@@ -98,7 +98,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "dropped-body-has-not-run",
         wrong: "A body that was dropped in its middle counts as one that has not begun.",
         violates: STAYS_INTERRUPTED,
-        edits: &[edit(HELD, "run: Run::default(),", "run: Run::Undone,")],
+        edits: &[edit(HELD, "run: Run::default() }", "run: Run::Undone }")],
     },
     Mutant {
         name: "failed-body-is-interrupted",

@@ -30,7 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-runs-a-tick-that-is-over",
         wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
         violates: ONE_RUN,
-        edits: &[edit(HOLDING, "if is_alone || looks || safe", "if is_alone || looks && false || safe")],
+        edits: &[edit(HOLDING, "waiting.ask().is_run()", "waiting.ask().once.is_some()")],
     },
     Mutant {
         name: "dropped-guard-ends-its-tick",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Lock;
-use crate::engine::protocol::{Action, Announcement, Id, Reply, Request};
+use crate::engine::protocol::{Action, Announcement, Id, Rare, Reply, Request};
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::token::Token;
@@ -70,14 +70,14 @@ impl Lock {
             (announced.sent, announced.written) = (cx.now, None);
             let (text, led_for) = (Arc::clone(&announced.text), cx.now.since(announced.since));
             let lasts = lasts(request.ttl);
-            let announcement = Some(Arc::new(Announcement { term, led_for, lasts, text }));
-            cx.outbox.push((id, Request { announcement, ..request }));
+            let rare = Some(Box::new(Rare::Announcement(Announcement { term, led_for, lasts, text })));
+            cx.outbox.push((id, Request { rare, ..request }));
         }
     }
 
     pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
         match reply {
-            Reply::Done if request.announcement.is_some() && self.has_announced() => {
+            Reply::Done if request.announcement().is_some() && self.has_announced() => {
                 let written = Some(request.token.clone());
                 if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
                     announced.written = written;

@@ -133,8 +133,11 @@ impl Lock {
             if !cx.abilities.votes && waiting.ask().queues() {
                 cx.by_token.insert(waiting.token().clone(), id);
             }
-            let tick = waiting.tick_request(cx.now);
-            cx.outbox.push((id, Request { direct, tick, ..waiting.request(action) }));
+            let mut request = Request { direct, ..waiting.request(action) };
+            if let Some(tick) = waiting.tick_request(cx.now) {
+                request.set_tick(tick);
+            }
+            cx.outbox.push((id, request));
         } else {
             waiting.await_connection();
         }
@@ -229,7 +232,7 @@ impl Lock {
             let releasing = if may_be_queued { releasing.leaving(cx.now) } else { releasing };
             self.start_release(cx, id, releasing);
         } else {
-            cx.by_token.remove(waiting.token());
+            cx.forget_token(waiting.token());
             cx.forget(id);
         }
         self.pass_turn_on(cx, &waiting, was_first);
@@ -328,7 +331,7 @@ impl Lock {
             return;
         }
         let release = waiting.release(cx.now);
-        cx.by_token.remove(waiting.token());
+        cx.forget_token(waiting.token());
         self.release_apart(cx, release);
         let Some(waiting) = self.waiting_mut(id) else { return };
         waiting.set_turned_away();

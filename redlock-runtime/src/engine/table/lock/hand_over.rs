@@ -85,7 +85,7 @@ impl Lock {
     ) -> Option<Box<Held>> {
         self.meet(next_id, "passed on");
         let Some((_, next)) = self.queue().first_mut() else { return Some(held) };
-        cx.by_token.remove(next.token());
+        cx.forget_token(next.token());
         let claim_ends = lease.deadline();
         let is_here =
             next.take_caller().is_some_and(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_ok());

@@ -19,7 +19,7 @@ use super::successors::{Successors, TOLD_AFTER, Turn};
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{
-    Action, CLAIM, Disconnected, Once, Refusal, Reply, Request, Run, TickEffect, TickRequest,
+    Action, CLAIM, Disconnected, OnceRequest, Rare, Refusal, Reply, Request, Run, TickEffect, TickRequest,
 };
 use crate::engine::table::lock::waiting::{Waiting, unrun};
 use crate::ground::clock::Moment;
@@ -74,8 +74,6 @@ pub(super) struct Held {
     lease: Arc<Lease>,
     /// The server has the lock under this one, as far as it has answered.
     token: Token,
-    /// Of a lock that it has beside others; 0 for one that it has alone.
-    phase: u64,
     ttl: Duration,
     /// The ttl in its place in the queue, and in those of its followers.
     place_ttl: Duration,
@@ -125,9 +123,7 @@ pub(super) struct Held {
     tick: Option<Box<Tick>>,
     is_unrun: bool,
     /// The same.
-    once: Option<Arc<Once>>,
-    /// What has become of a body that runs once.
-    run: Run,
+    once: Option<Box<OnceRequest>>,
 }
 
 /// What the timer of a held lock is for. The first that is due counts, in this order.
@@ -174,10 +170,10 @@ impl Held {
 
     /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most
     /// bodies end before the renewal that claims it.
+    #[inline]
     pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
         Self {
             name: Arc::clone(&ask.name),
-            phase: if ask.limit.is_counted() { lease.fence() } else { 0 },
             lease,
             token,
             ttl: ask.ttl,
@@ -205,8 +201,7 @@ impl Held {
             fenced: ask.fenced,
             tick: ask.tick.clone(),
             is_unrun: false,
-            once: ask.once.clone(),
-            run: Run::default(),
+            once: ask.once.clone().map(|once| Box::new(OnceRequest { once, run: Run::default() })),
         }
     }
 
@@ -288,19 +283,21 @@ impl Held {
     }
 
     /// What its release says of its tick. A body that has ended well ends it, if the grant has not.
-    fn tick_request(&self, is_held: bool) -> Option<Box<TickRequest>> {
+    fn tick_request(&self, is_held: bool) -> Option<TickRequest> {
         let tick = self.tick.as_ref()?;
         if self.is_unrun {
             return unrun(tick);
         }
         let ends_it = tick.missed == TickMissed::Retry && is_held && self.lease.has_ended_well();
         let effect = TickEffect::Record;
-        ends_it.then(|| Box::new(TickRequest { tick: **tick, age: Duration::ZERO, effect }))
+        ends_it.then_some(TickRequest { tick: **tick, age: Duration::ZERO, effect })
     }
 
     /// What has become of its body, which runs once.
     pub(super) fn set_run(&mut self, run: Run) {
-        self.run = run;
+        if let Some(of) = &mut self.once {
+            of.run = run;
+        }
     }
 
     /// Why it cannot be left to whoever redeems a ticket.
@@ -373,7 +370,7 @@ impl Held {
 
     /// The phase of the lock, which ends when the last one leaves; 0 for one that it has alone.
     pub(super) fn phase(&self) -> u64 {
-        self.phase
+        if self.is_counted() { self.lease.fence() } else { 0 }
     }
 
     pub(super) fn is_former(&self) -> bool {
@@ -504,9 +501,9 @@ impl Held {
 
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase);
-        let (once, run) = (self.once.clone(), self.run.clone());
-        Request { fenced, limit, phase, once, run, ..Request::new(action, name, token, self.ttl) }
+        let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase());
+        let rare = self.once.as_deref().map(|of| Box::new(Rare::Once(of.clone())));
+        Request { fenced, limit, phase, rare, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
@@ -713,8 +710,11 @@ impl Held {
         if self.is_led {
             request.releases = 0;
         }
-        request.tick = self.tick_request(early);
-        let was_seen = self.queue.marked || self.queue.waited || request.tick.is_some();
+        let tick = self.tick_request(early);
+        let was_seen = self.queue.marked || self.queue.waited || tick.is_some();
+        if let Some(tick) = tick {
+            request.set_tick(tick);
+        }
         request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;

@@ -111,7 +111,7 @@ impl Lock {
         let outcome = if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
         self.end_long_wait(cx, id, outcome);
         let Some(waiting) = self.take_waiting(id) else { return };
-        cx.by_token.remove(waiting.token());
+        cx.forget_token(waiting.token());
         let (mut ask, token) = waiting.into_parts();
         let caller = ask.caller.take();
         let mut held = Box::new(held(&ask, token, Arc::new(lease)));

@@ -323,7 +323,7 @@ impl Lock {
     fn end_release(&mut self, cx: &mut Context, id: Id) {
         let is_releasing = |apart: &Apart| matches!(apart, Apart::Releasing(_));
         if let Some(Apart::Releasing(releasing)) = self.remove_apart(id, is_releasing) {
-            cx.by_token.remove(releasing.token());
+            cx.forget_token(releasing.token());
             cx.forget(id);
         }
     }

@@ -189,7 +189,9 @@ impl Remembered {
     }
 
     pub(crate) fn remove(&mut self, name: &Arc<str>) {
-        self.0.remove(name);
+        if !self.0.is_empty() {
+            self.0.remove(name);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::command::Response;
-use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request, Run};
+use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request};
 use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
@@ -101,6 +101,7 @@ impl Releasing {
     }
 
     /// A caller waits for the outcome until `by`. The release is repeated after that, too.
+    #[inline]
     pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
         self.response = Some((by, response));
         self
@@ -207,7 +208,7 @@ impl Releasing {
         let leaves = self.may_be_queued && !was_held && self.keep_until.take().is_some();
         // Nobody can have redeemed a ticket that was not given. And the server knows of a result that
         // it has stored.
-        let may_be_gone = self.repeated && !self.for_a_ticket && !matches!(self.request.run, Run::Done(_));
+        let may_be_gone = self.repeated && !self.for_a_ticket && !self.request.has_result();
         if was_held || may_be_gone {
             self.answer(Ok(ReleaseOutcome::Released));
         } else {

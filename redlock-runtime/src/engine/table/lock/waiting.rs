@@ -18,8 +18,8 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, Run, ServerTime, TickEffect,
-    TickRequest, Verdict,
+    Action, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, Run, ServerTime,
+    TickEffect, TickRequest, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
@@ -348,21 +348,20 @@ impl Waiting {
             passed_on,
             fenced: self.ask.fenced,
             limit: self.ask.limit,
-            once: self.ask.once.clone(),
             // The body of a waiter has not begun.
-            run: Run::Undone,
+            rare: OnceRequest::boxed(self.ask.once.as_ref(), Run::Undone),
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
         }
     }
 
     /// The tick of a request that is sent now.
-    pub(super) fn tick_request(&self, now: Moment) -> Option<Box<TickRequest>> {
+    pub(super) fn tick_request(&self, now: Moment) -> Option<TickRequest> {
         let tick = **self.ask.tick.as_ref()?;
         let effect = match tick.missed {
             TickMissed::Skip => TickEffect::Record,
             TickMissed::Retry => TickEffect::Look,
         };
-        Some(Box::new(TickRequest { tick, age: now.since(self.ask.started), effect }))
+        Some(TickRequest { tick, age: now.since(self.ask.started), effect })
     }
 
     /// The server has told which tick it is: it stays the same for as long as this one waits.
@@ -697,8 +696,10 @@ impl Waiting {
 
     /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
-        let tick = self.ask.tick.as_ref().and_then(|tick| unrun(tick));
-        let request = Request { tick, ..self.request(Action::Release) };
+        let mut request = self.request(Action::Release);
+        if let Some(tick) = self.ask.tick.as_ref().and_then(|tick| unrun(tick)) {
+            request.set_tick(tick);
+        }
         let mut releasing = Releasing::new(now, Arc::clone(&self.ask.key), request, self.ask.ttl);
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.set_granted();
@@ -708,9 +709,9 @@ impl Waiting {
 }
 
 /// What the release of a lock whose body has not begun says of its tick.
-pub(super) fn unrun(tick: &Tick) -> Option<Box<TickRequest>> {
+pub(super) fn unrun(tick: &Tick) -> Option<TickRequest> {
     let is_recorded = tick.missed == TickMissed::Skip;
-    is_recorded.then(|| Box::new(TickRequest { tick: *tick, age: Duration::ZERO, effect: TickEffect::Undo }))
+    is_recorded.then_some(TickRequest { tick: *tick, age: Duration::ZERO, effect: TickEffect::Undo })
 }
 
 /// The time in a token is as precise as this.

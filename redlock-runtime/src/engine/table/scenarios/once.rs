@@ -50,8 +50,8 @@ fn replays(once: &Once, outcome: &mut Outcome, result: &str) {
 fn releases_as(scenario: &mut Scenario, expected: &str, reply: Reply) {
     let Some((id, sent, request)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((request.action, request.direct), (Action::Release, false));
-    assert!(request.once.is_some());
-    assert_eq!(format!("{:?}", request.run).split('(').next(), Some(expected));
+    let Some(of) = request.once() else { unreachable!("its body does not run once") };
+    assert_eq!(format!("{:?}", of.run).split('(').next(), Some(expected));
     scenario.table.reply(scenario.now, id, sent, &request, reply);
     scenario.send();
 }

@@ -23,7 +23,7 @@ impl Scenario {
 
     /// What the next request says of its tick.
     fn next_tick(&self) -> Option<&TickRequest> {
-        self.sent.first().and_then(|(_, _, request)| request.tick.as_deref())
+        self.sent.first().and_then(|(_, _, request)| request.tick())
     }
 }
 
@@ -170,7 +170,7 @@ fn a_caller_that_leaves_before_its_body_begins_leaves_the_tick_to_others() {
         let mut scenario = Scenario::connected();
         let _outcome = scenario.asks_for_a_tick(1, None, missed);
         scenario.abandons(1);
-        let release = scenario.sent.get(1).and_then(|(_, _, request)| request.tick.as_deref());
+        let release = scenario.sent.get(1).and_then(|(_, _, request)| request.tick());
         assert_eq!(release.map(|tick| tick.effect), expected);
         // It has gone when the lock comes.
         let mut scenario = Scenario::connected();
@@ -191,8 +191,8 @@ fn a_grant_that_comes_too_late_gives_its_tick_back_before_it_asks_again() {
     assert!(
         matches!(told[..], [release, again]
         if release.action == Action::Release
-            && release.tick.as_ref().is_some_and(|tick| tick.effect == TickEffect::Undo)
-            && again.tick.as_ref().is_some_and(|tick| tick.tick.at_ms == Some(NAMED))
+            && release.tick().is_some_and(|tick| tick.effect == TickEffect::Undo)
+            && again.tick().is_some_and(|tick| tick.tick.at_ms == Some(NAMED))
             && again.token != release.token),
         "{told:?}"
     );

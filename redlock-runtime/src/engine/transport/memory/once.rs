@@ -54,7 +54,7 @@ impl Records {
 
     /// Why the body of this request does not run, whoever has the lock.
     fn look(&self, request: &Request, now: Moment) -> Option<NotRun> {
-        let once = request.once.as_ref()?;
+        let once = &request.once()?.once;
         let known = &self.get(&request.name, now)?.known;
         if known.fingerprint != once.fingerprint {
             return Some(NotRun::Reused);
@@ -65,38 +65,38 @@ impl Records {
 
     /// A body begins whose request has taken its lock, unless one before it was interrupted.
     fn begin(&mut self, request: &Request, verdict: Verdict, now: Moment) -> Verdict {
-        let Some(once) = &request.once else { return verdict };
+        let Some(of) = request.once() else { return verdict };
         if !matches!(verdict, Verdict::Granted { .. } | Verdict::Claimed { .. }) {
             return verdict;
         }
         match self.get(&request.name, now) {
             Some(record) if record.runner == request.token => return verdict,
-            Some(Record { known, .. }) if known.result.is_none() && !once.reruns => {
+            Some(Record { known, .. }) if known.result.is_none() && !of.once.reruns => {
                 let why = NotRun::Interrupted { owner: known.owner.clone(), since: known.since };
                 return Verdict::NotRun { why, kept: true };
             }
             _ => {}
         }
-        self.set(request, once, None, now);
+        self.set(request, &of.once, None, now);
         verdict
     }
 
     /// What has become of a body, before its lock is released. True when the request was executed
     /// before.
     pub(super) fn finish(&mut self, request: &Request, lock: &mut Lock, now: Moment) -> bool {
-        let Some(once) = &request.once else { return false };
+        let Some(of) = request.once() else { return false };
         let record = self.get(&request.name, now);
         let is_its_own = record.is_some_and(|record| record.runner == request.token);
         let was_done = record.is_some_and(|record| record.known.result.is_some());
         if !lock.is(&request.token) {
-            return matches!(request.run, Run::Done(_)) && is_its_own && was_done;
+            return request.has_result() && is_its_own && was_done;
         }
-        match &request.run {
-            Run::Done(result) => self.set(request, once, Some(Arc::clone(result)), now),
+        match &of.run {
+            Run::Done(result) => self.set(request, &of.once, Some(Arc::clone(result)), now),
             Run::Undone if is_its_own && !was_done => drop(self.by_name.remove(&request.name)),
             Run::Undone | Run::Interrupted => {}
         }
-        if was_done || matches!(request.run, Run::Done(_)) {
+        if was_done || request.has_result() {
             lock.tell_done(&request.name);
         }
         false

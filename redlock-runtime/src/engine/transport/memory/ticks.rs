@@ -69,7 +69,7 @@ impl Ticks {
         now: Moment,
         acquire: impl FnOnce() -> Verdict,
     ) -> Verdict {
-        let Some(TickRequest { tick, age, effect }) = request.tick.as_deref() else { return acquire() };
+        let Some(TickRequest { tick, age, effect }) = request.tick() else { return acquire() };
         let time = self.time(now);
         let at_ms = tick.at_ms.unwrap_or_else(|| nearest(time.saturating_sub(in_ms(*age)), tick.every_ms));
         let ends = at_ms.saturating_add(in_ms(tick.keeps()));
@@ -99,7 +99,7 @@ impl Ticks {
 
     /// A release says what becomes of the tick. `is_held`: the token has the lock until now.
     pub(super) fn end(&mut self, request: &Request, is_held: bool, now: Moment) {
-        let Some(TickRequest { tick, effect, .. }) = request.tick.as_deref() else { return };
+        let Some(TickRequest { tick, effect, .. }) = request.tick() else { return };
         let time = self.time(now);
         match (effect, tick.at_ms) {
             (TickEffect::Record, Some(at_ms)) if is_held => {
