@@ -18,21 +18,37 @@ const ONE_WAY: Duration = Duration::from_millis(125);
 /// A refused try, a hand-off to a waiter, and a release.
 #[track_caller]
 fn works(locks: &LockManager) {
-    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let acquire = |locks: &LockManager| locks.lock("k").wait(LIMIT).acquire_blocking();
+    let guard = in_time(|| acquire(locks));
     assert!(locks.lock("k").acquire_blocking().is_err());
     let waiter = {
-        let request = locks.lock("k").wait(LIMIT);
-        thread::spawn(move || request.acquire_blocking().unwrap().release_blocking().unwrap())
+        let locks = locks.clone();
+        thread::spawn(move || in_time(|| acquire(&locks)).release_blocking().unwrap())
     };
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     assert_eq!(waiter.join().unwrap(), ReleaseOutcome::Released);
+}
+
+/// The usual limits leave a call one to three more round trips, which a busy machine may take for itself:
+/// then it is tried again.
+#[track_caller]
+fn in_time<T>(call: impl Fn() -> Result<T, LockError>) -> T {
+    let mut done = None;
+    eventually("a call is answered in time", || {
+        done = match call() {
+            Err(LockError::Unavailable { .. }) => None,
+            outcome => Some(outcome.unwrap()),
+        };
+        done.is_some()
+    });
+    done.unwrap()
 }
 
 #[test]
 fn a_server_on_another_continent_can_be_connected_to() {
     let server = RedisServer::start();
     let far = DelayProxy::to(server.port(), ONE_WAY);
-    let locks = LockManager::connect_blocking(&far.url()).unwrap();
+    let locks = in_time(|| LockManager::connect_blocking(&far.url()));
     let nearby = LockManager::connect_blocking(&server.url()).unwrap();
     let abilities = nearby.capabilities_blocking().unwrap();
     assert!(abilities.hands_over() && abilities.tracks_changes());
@@ -49,11 +65,10 @@ fn a_primary_behind_sentinels_far_away_is_found() {
     let proxies = sentinels.each_ref().map(|sentinel| DelayProxy::to(sentinel.port(), ONE_WAY));
     let hosts = proxies.each_ref().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
     let url = format!("redis+sentinel://{}/{MASTER}", hosts.join(","));
-    let locks = LockManager::connect_blocking(&url).unwrap();
-    works(&locks);
+    works(&in_time(|| LockManager::connect_blocking(&url)));
     // A sentinel that does not answer is skipped.
     sentinels[0].pause();
-    works(&LockManager::connect_blocking(&url).unwrap());
+    works(&in_time(|| LockManager::connect_blocking(&url)));
     sentinels[0].resume();
 }
 
@@ -101,7 +116,7 @@ fn a_cluster_far_away_can_be_connected_to() {
         })
     });
     let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", far[1].port(), far[4].port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = in_time(|| LockManager::connect_blocking(&url));
     assert!(locks.capabilities_blocking().unwrap().hands_over());
     works(&locks);
     eventually("no key is left", || cluster.keys().is_empty());
@@ -116,17 +131,15 @@ fn replicas_of_a_primary_far_away_confirm() {
         replica.run::<String>("INFO replication").contains("master_link_status:up")
     });
     let far = DelayProxy::to(primary.port(), ONE_WAY);
-    let locks = LockManager::builder(far.url()).replicas(1).connect_blocking().unwrap();
-    works(&locks);
+    works(&in_time(|| LockManager::builder(far.url()).replicas(1).connect_blocking()));
 }
 
 #[test]
 fn a_quorum_far_away_is_one() {
     let quorum = Quorum::durable(3);
     let far = quorum.servers.iter().map(|server| DelayProxy::to(server.port(), ONE_WAY)).collect::<Vec<_>>();
-    let builder = LockManager::builder(far[0].url()).node(far[1].url()).node(far[2].url());
-    let locks = builder.connect_blocking().unwrap();
-    works(&locks);
+    let builder = || LockManager::builder(far[0].url()).node(far[1].url()).node(far[2].url());
+    works(&in_time(|| builder().connect_blocking()));
     quorum.assert_nothing_left();
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use kit::{Job, LIMIT, RedisServer, SECOND, Worker, between, eventually, listen, now, say};
+use kit::{Job, LIMIT, Line, RedisServer, SECOND, Worker, between, eventually, listen, now, say, within};
 use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome};
 
 const MILLIS: u64 = 1000;
@@ -363,7 +363,7 @@ fn setting(name: &str, default: u32) -> u32 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` set the size and the length.
+/// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` set the size and the least length.
 #[test]
 fn no_process_gets_more_than_its_share() {
     all_have_the_same_share(setting("FAIRNESS_PROCESSES", 20), &[ALONE]);
@@ -374,6 +374,9 @@ fn no_process_gets_more_than_its_share() {
 fn no_process_of_any_kind_gets_more_than_its_share() {
     all_have_the_same_share(setting("FAIRNESS_PROCESSES", 50), &[SHARED, ALONE, 5, SHARED, 3]);
 }
+
+/// So many of each process are enough to compare them.
+const TURNS: usize = 20;
 
 /// Processes of these kinds, one after the other.
 fn all_have_the_same_share(processes: u32, kinds: &[u64]) {
@@ -387,23 +390,28 @@ fn all_have_the_same_share(processes: u32, kinds: &[u64]) {
     // Counted from the moment when all workers compete.
     let mut entries: Vec<Vec<(u64, u64)>> = workers.iter().map(|worker| vec![entered(worker)]).collect();
     let from = now();
-    thread::sleep(lasts);
+    let turns = |lines: Vec<Line>| lines.into_iter().map(|line| (line.numbers[0], line.numbers[1]));
+    within(3 * LIMIT, "all have had their turns, on a busy machine, too", || {
+        for (worker, entries) in workers.iter().zip(&mut entries) {
+            entries.extend(turns(worker.said()));
+        }
+        let all: usize = entries.iter().map(Vec::len).sum();
+        between(from, now()) >= lasts && all > (TURNS + 1) * workers.len()
+    });
     let to = now();
     for (worker, entries) in workers.iter_mut().zip(&mut entries) {
         worker.kill();
-        entries.extend(worker.last_words().iter().map(|line| (line.numbers[0], line.numbers[1])));
+        entries.extend(turns(worker.last_words()));
         entries.retain(|(at, _)| (from..to).contains(at));
     }
     let counts: Vec<u32> = entries.iter().map(|entries| u32::try_from(entries.len()).unwrap()).collect();
     let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(processes);
     let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     report(&format!("{processes} processes, {lasts:?}: {fewest} to {most} acquisitions, mean {mean:.1}"));
-    // The end of the run may cut off one turn.
-    let margin = (mean * 0.05).max(2.0);
-    assert!(
-        mean > 10.0 && f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin,
-        "{counts:?}"
-    );
+    // The end of the run may cut off one turn. And a process that gets no processor between two turns, on
+    // a machine that is busy, does not stand in the queue when the next one comes.
+    let margin = (mean * 0.05).max(4.0);
+    assert!(f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin, "{counts:?}");
     // Grants go round: ordered by fencing token, and those of one phase by time, no process gets a
     // second turn before the others have had one.
     let mut grants: Vec<((u64, u64), usize)> = Vec::new();
