@@ -105,6 +105,27 @@ async fn a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_runs_the_tick_of_its_call_however_long_it_waits_and_whatever_the_clock_does_meanwhile() {
+    let locks = LockManager::connect(&format!("memory://{}", unique("waits"))).await.unwrap();
+    let node = locks.testing().unwrap();
+    node.set_time(ten());
+    let waits = || tokio::spawn(locks.lock("report").tick(HOUR).wait(10 * HOUR).acquire());
+    // Its first request reaches the node an hour later.
+    node.set_unreachable();
+    let behind_an_outage = waits();
+    sleep(HOUR).await;
+    node.recover();
+    let guard = behind_an_outage.await.unwrap().unwrap();
+    assert_eq!(guard.tick(), Some(ten()));
+    // It has asked, and asks again.
+    let behind_a_body = waits();
+    sleep(MINUTE).await;
+    node.set_time(ten() + 4 * HOUR);
+    guard.release().await.unwrap();
+    assert_eq!(behind_a_body.await.unwrap().unwrap().tick(), Some(ten() + HOUR));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_of_the_node_goes_on_with_a_clock_that_is_paused() {
     let locks = LockManager::connect(&format!("memory://{}", unique("paused-tick"))).await.unwrap();
     locks.testing().unwrap().set_time(ten());
