@@ -152,6 +152,8 @@ fn is_killed_in_front_of_its_record(policy: OnInterrupted, is_so: fn(Result<Once
     proxy.stop_at("done");
     runner.tell("end");
     eventually("its body has ended", || proxy.has_stopped());
+    // What the server says to a client that is gone would end its connection here.
+    proxy.hold_replies(true);
     runner.kill();
     assert!(locks.once_record_blocking("k").unwrap().is_some_and(|known| !known.is_done()));
     let heard = next(&locks, policy);

@@ -157,7 +157,7 @@ impl Proxy {
         self.shared.holds_requests.load(Ordering::SeqCst)
     }
 
-    /// What was stopped goes on, also when its client is gone.
+    /// What was stopped goes on, also when its client is gone, if replies were held since before that.
     pub fn let_pass(&self) {
         self.shared.holds_requests.store(false, Ordering::SeqCst);
     }
