@@ -3,6 +3,7 @@
 use super::{is_clean_with, is_found_with};
 use kit::chaos::checker::history::History;
 use kit::chaos::environment::one_server::{OneServer, Plan};
+use kit::chaos::run::Chaos;
 
 #[test]
 fn a_tick_has_one_run_at_most_while_processes_are_frozen_and_killed() {
@@ -16,6 +17,15 @@ fn all_have_one_result_while_processes_are_frozen_and_killed() {
         6,
         |chaos| chaos.history.bodies.runs() > 10 && chaos.history.bodies.returned > 100,
     );
+}
+
+#[test]
+fn a_flush_costs_another_run_and_a_lock_that_is_taken_away_costs_none() {
+    let has_both = |chaos: &Chaos<OneServer>| {
+        chaos.history.check_bodies().excused > 0 && chaos.log.count("locks taken away") > 0
+    };
+    let chaos = is_clean_with(|_| OneServer::of(Plan::FORGOTTEN_RECORDS), 6, has_both);
+    assert!(has_both(&chaos), "it tests nothing");
 }
 
 fn has_run_twice(history: &History) -> bool {

@@ -139,7 +139,7 @@ impl Fleet {
     /// Some of whose locks travel, some of which several hold together, and some of whose bodies run
     /// once: not on a quorum, which has neither tickets nor counts nor records.
     pub(crate) const OF_ALL_KINDS: Self = Self {
-        roles: &[(Role::Mixed, 3), (Role::Travels, 2), (Role::Shares, 2), (Role::Ticks, 2), (Role::Once, 2)],
+        roles: &[(Role::Mixed, 2), (Role::Travels, 2), (Role::Shares, 2), (Role::Ticks, 2), (Role::Once, 2)],
         ..Self::MIXED
     };
 

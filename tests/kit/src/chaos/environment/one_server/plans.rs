@@ -85,6 +85,13 @@ impl Plan {
     pub const ONCE: Self =
         Self { fleet: Fleet { roles: &[(Role::Once, 6)], ..Self::TICKS.fleet }, ..Self::TICKS };
 
+    /// The server forgets what was run, or operators take locks away, which costs no record.
+    pub const FORGOTTEN_RECORDS: Self = Self {
+        fleet: Fleet { roles: &[(Role::Ticks, 3), (Role::Once, 3)], kills: 2, ..Fleet::CALM },
+        faults: &[(1, flush), (8, force_release), (4, cut_one), (20, do_nothing)],
+        ..Self::CALM
+    };
+
     /// All faults in which the server forgets no lock.
     pub const NO_DATA_LOSS: Self = Self {
         fleet: Fleet {
