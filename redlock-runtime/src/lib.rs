@@ -89,7 +89,7 @@ pub mod __private {
     pub use crate::ground::owner::{Given, Site};
     pub use crate::noted::*;
     #[cfg(feature = "once")]
-    pub use crate::once::{once, run_once, run_once_blocking, run_once_with_guard};
+    pub use crate::once::{ReturnsResult, once, run_once, run_once_blocking, run_once_with_guard};
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
         NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,

@@ -331,22 +331,60 @@ pub fn once(request: LockRequest, lasts: Duration) -> OnceRequest {
     request.once(lasts)
 }
 
+/// What an annotated function returns whose body runs once.
+#[diagnostic::on_unimplemented(
+    message = "the result of a body that runs once is the `Ok` of a `Result`",
+    label = "`{Self}` is no `Result`",
+    note = "return a `Result<_, E>`: what is `Ok` is stored, and a body that returns `Err` runs again"
+)]
+pub trait ReturnsResult {
+    /// What is stored.
+    type Value;
+    /// Is not stored.
+    type Error;
+
+    /// This value.
+    ///
+    /// # Errors
+    ///
+    /// Its own.
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
+    /// The value to return.
+    fn from_result(result: Result<Self::Value, Self::Error>) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> ReturnsResult for Result<T, E> {
+    type Value = T;
+    type Error = E;
+
+    fn into_result(self) -> Self {
+        self
+    }
+
+    fn from_result(result: Self) -> Self {
+        result
+    }
+}
+
 /// Runs the body of an annotated function, whose future exists already.
 ///
 /// # Errors
 ///
 /// As [`OnceRequest::run`]; those of the body are within.
-pub async fn run_once<T, E, F>((once, body): (OnceRequest, F)) -> Result<Result<T, E>, LockError>
+pub async fn run_once<R, F>((once, body): (OnceRequest, F)) -> Result<R, LockError>
 where
-    Json: ResultCodec<T>,
-    F: Future<Output = Result<T, E>>,
+    R: ReturnsResult,
+    Json: ResultCodec<R::Value>,
+    F: Future<Output = R>,
 {
     let guard = match once.begin().await? {
         Begun::Run(guard) => guard,
-        Begun::Done(value) => return Ok(Ok(value)),
+        Begun::Done(value) => return Ok(R::from_result(Ok(value))),
     };
     let output = until_lost(&guard, once.request.options.on_lost, body).await?;
-    Ok(once.end(&guard, output).await?.map(Once::into_inner))
+    let output = once.end(&guard, output.into_result()).await?;
+    Ok(R::from_result(output.map(Once::into_inner)))
 }
 
 /// The same for one that a function makes of the guard.
@@ -354,21 +392,21 @@ where
 /// # Errors
 ///
 /// As [`run_once`].
-pub async fn run_once_with_guard<T, E, B, F>(
-    (once, body): (OnceRequest, B),
-) -> Result<Result<T, E>, LockError>
+pub async fn run_once_with_guard<R, B, F>((once, body): (OnceRequest, B)) -> Result<R, LockError>
 where
-    Json: ResultCodec<T>,
+    R: ReturnsResult,
+    Json: ResultCodec<R::Value>,
     B: FnOnce(Arc<LockGuard>) -> F,
-    F: Future<Output = Result<T, E>>,
+    F: Future<Output = R>,
 {
     let guard = match once.begin().await? {
         Begun::Run(guard) => Arc::new(guard),
-        Begun::Done(value) => return Ok(Ok(value)),
+        Begun::Done(value) => return Ok(R::from_result(Ok(value))),
     };
     let body = body(Arc::clone(&guard));
     let output = until_lost(&guard, once.request.options.on_lost, body).await?;
-    Ok(once.end(&guard, output).await?.map(Once::into_inner))
+    let output = once.end(&guard, output.into_result()).await?;
+    Ok(R::from_result(output.map(Once::into_inner)))
 }
 
 /// The same for a sync one.
@@ -377,14 +415,13 @@ where
 ///
 /// As [`run_once`].
 #[expect(clippy::needless_pass_by_value, reason = "as the others of the attribute")]
-pub fn run_once_blocking<T, E>(
-    once: OnceRequest,
-    body: impl FnOnce(&LockGuard) -> Result<T, E>,
-) -> Result<Result<T, E>, LockError>
+pub fn run_once_blocking<R>(once: OnceRequest, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError>
 where
-    Json: ResultCodec<T>,
+    R: ReturnsResult,
+    Json: ResultCodec<R::Value>,
 {
-    Ok(once.run_held_blocking(body)?.map(Once::into_inner))
+    let output = once.run_held_blocking(|guard| body(guard).into_result())?;
+    Ok(R::from_result(output.map(Once::into_inner)))
 }
 
 /// What a caller does.
@@ -557,7 +594,7 @@ pub enum OnUndecodable {
 #[diagnostic::on_unimplemented(
     message = "the result `{T}` of a body that runs once cannot be stored",
     label = "`{Self}` does not encode and decode `{T}`",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it, or give a `codec`"
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it, or call `once` by hand, with a `codec`"
 )]
 pub trait ResultCodec<T> {
     /// The value as bytes: 64 KiB at most.

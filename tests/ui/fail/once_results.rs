@@ -40,4 +40,19 @@ async fn any_type<T>(order: u64, value: T) -> Result<T, LockError> {
     Ok(value)
 }
 
+#[distributed_lock(key = "charge:{order}", once = "24h", on_error = |_| 0)]
+async fn no_result(order: u64) -> u64 {
+    order
+}
+
+#[distributed_lock(key = "charge:{order}", once = "24h", on_busy = 0, on_error = |_| 0)]
+fn no_result_of_a_sync_one(order: u64) -> u64 {
+    order
+}
+
+#[distributed_lock(key = "charge:{order}", once = "24h", on_error = |_| ())]
+fn nothing(order: u64) {
+    let _ = order;
+}
+
 fn main() {}
