@@ -8,6 +8,7 @@
 
 mod hand_off;
 mod once;
+mod plain_fence;
 mod quorum;
 mod tickets;
 mod ticks;
