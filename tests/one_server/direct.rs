@@ -1,12 +1,11 @@
-//! A function whose body cannot see the fencing token costs the server no script, as long as no
-//! other caller wants its lock.
+//! A lock that no other caller wants costs the server no script, nor does its fencing token.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 use std::thread;
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, StallingProxy, connect, eventually, runtime};
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::runtime::Builder;
 
@@ -77,6 +76,126 @@ fn an_uncontended_call_is_a_set_and_a_delete() {
         costs(&|| (0..CALLS).for_each(|_| locked_blocking(&locks).unwrap()))
     });
     assert_eq!(server.keys(), [""; 0]);
+}
+
+/// So many callers of one runtime ask at once, each for a lock of its own: their requests share a
+/// batch, whose first one carries the floor.
+async fn fences(locks: &LockManager, callers: usize) -> Vec<Result<u64, LockError>> {
+    let call = |number| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            locks.lock(format!("k:{number}")).run(async |guard| guard.fencing_token()).await
+        })
+    };
+    let mut fences = Vec::new();
+    for task in (0..callers).map(call).collect::<Vec<_>>() {
+        fences.push(task.await.unwrap());
+    }
+    fences
+}
+
+#[test]
+fn a_fencing_token_costs_a_number_and_a_look() {
+    const CALLERS: usize = 64;
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let locks = ready(&server);
+    let native = deletes_natively(&server);
+    let mut last = 0;
+    eventually("fenced calls run few scripts", || {
+        runtime.block_on(fences(&locks, CALLERS));
+        let _: String = server.run("CONFIG RESETSTAT");
+        for fence in runtime.block_on(fences(&locks, CALLERS)) {
+            let fence = fence.unwrap();
+            assert!(last < fence, "{last}, {fence}");
+            last = fence;
+        }
+        let called = |command| usize::try_from(calls(&server, command)).unwrap();
+        let releases = if native { 0 } else { CALLERS };
+        // The first of a batch carries the floor, if that is due, and looks by itself.
+        let scripts = CALLERS - called("get");
+        scripts <= 4
+            && [called("set"), called("incr"), called("evalsha")] == [CALLERS, CALLERS, releases + scripts]
+    });
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+/// The commands from here on reach the server late.
+const BEFORE_THE_NUMBER: &str = "lock:%clock\r\n*2\r\n$3\r\nGET\r\n$8\r\nlock:k:1\r\n";
+
+#[test]
+fn who_loses_the_lock_before_the_number_is_drawn_has_no_larger_one_than_the_next_holder() {
+    for is_released in [false, true] {
+        let server = RedisServer::start();
+        let proxy = StallingProxy::to(server.port(), BEFORE_THE_NUMBER);
+        proxy.open();
+        let other = connect(&server);
+        thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                let runtime = runtime();
+                runtime.block_on(async {
+                    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect().await.unwrap();
+                    fences(&locks, 2).await
+                })
+            });
+            eventually("it has taken the lock", || proxy.stalls() && server.run("EXISTS lock:k:1"));
+            assert!(other.force_release_blocking("k:1").unwrap().is_some());
+            let guard = other.lock("k:1").acquire_blocking().unwrap();
+            let fence = guard.fencing_token();
+            let _still_held = (!is_released).then_some(guard);
+            proxy.go_on();
+            let late = late.join().unwrap();
+            assert!(late[0].is_ok(), "{late:?}");
+            match &late[1] {
+                Ok(larger) => assert!(is_released && *larger > fence, "{larger}, {fence}"),
+                Err(error) => assert!(!is_released && error.is_busy(), "{error}"),
+            }
+        });
+        eventually("no lock is left", || server.keys().is_empty());
+    }
+}
+
+#[test]
+fn a_lock_whose_number_is_refused_is_given_back() {
+    let server = RedisServer::start();
+    let locks = ready(&server);
+    for (breaks, mends) in [
+        ("ACL SETUSER default -incr", "ACL SETUSER default +incr"),
+        ("LPUSH lock:%clock it", "DEL lock:%clock"),
+        ("SET lock:%clock 9223372036854775807", "DEL lock:%clock"),
+    ] {
+        let runtime = runtime();
+        assert!(runtime.block_on(fences(&locks, 8)).iter().all(Result::is_ok));
+        let _: String = server.run("DEL lock:%clock");
+        let _ = server.try_run::<redis::Value>(breaks);
+        let refused = runtime.block_on(fences(&locks, 8));
+        assert!(
+            refused.iter().all(|outcome| matches!(outcome, Err(LockError::Misconfigured { .. }))),
+            "{breaks}: {refused:?}"
+        );
+        eventually("no lock is left", || server.keys().is_empty());
+        let _ = server.try_run::<redis::Value>(mends);
+        // A connection that has begun meanwhile was refused, too.
+        eventually("all is well again", || runtime.block_on(fences(&locks, 8)).iter().all(Result::is_ok));
+    }
+}
+
+#[test]
+fn numbers_grow_although_the_server_forgets_its_clock_or_gets_older_data() {
+    let server = RedisServer::start();
+    let (locks, runtime) = (ready(&server), runtime());
+    let mut last = 0;
+    for loss in ["FLUSHALL", "SET lock:%clock 1795000000000000", "DEL lock:%clock"] {
+        for _ in 0..20 {
+            let mut numbers: Vec<_> =
+                runtime.block_on(fences(&locks, 16)).into_iter().map(Result::unwrap).collect();
+            numbers.sort_unstable();
+            assert!(last < numbers[0] && numbers.is_sorted_by(|a, b| a < b), "{loss}: {last}, {numbers:?}");
+            last = *numbers.last().unwrap();
+            // Data that are younger than this go unnoticed.
+            thread::sleep(SECOND / 20);
+            let _: String = server.try_run(loss).unwrap_or_default();
+        }
+    }
 }
 
 #[test]

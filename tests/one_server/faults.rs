@@ -551,7 +551,7 @@ fn an_uncontended_lock_is_two_commands() {
     for _ in 0..100 {
         locks.lock("k").run_blocking(|_| ()).unwrap();
     }
-    assert_eq!(server.client_commands(), 200);
+    assert_eq!(server.client_requests(), 200);
 }
 
 #[test]

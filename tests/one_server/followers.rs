@@ -66,12 +66,13 @@ fn serves(callers: &[&'static str], stays: Duration) -> (Vec<&'static str>, u64)
 #[test]
 fn many_waiters_of_one_process_take_one_release_for_many_of_them() {
     const NAMES: [&str; 40] = ["a"; 40];
-    // Of the holder, and of each that cannot pass it on: a grant names 31 others at most. On a busy
-    // machine they may take longer than a lock is passed on for.
+    // Two of the holder, which does not know that others wait, and of each that cannot pass it on: a
+    // grant names 31 others at most. On a busy machine they may take longer than a lock is passed on
+    // for.
     eventually("it takes no more", || {
         let (order, scripts) = serves(&NAMES, Duration::ZERO);
         assert_eq!(order.len(), NAMES.len());
-        scripts <= 3
+        scripts <= 4
     });
 }
 

@@ -29,9 +29,9 @@ pub(crate) struct Request {
     pub(crate) ttl: Duration,
     /// A grant draws a fencing token. It is part of the place in the queue, too.
     pub(crate) fenced: bool,
-    /// By a plain command, without the queue: acquire takes a lock that does not exist, and release
-    /// deletes one without a mark. Else [`Refusal::Contended`]. A node without such a command does
-    /// what it does for other requests.
+    /// By plain commands, without the queue: acquire takes a lock that does not exist, and release
+    /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
+    /// without such commands does what it does for other requests.
     pub(crate) direct: bool,
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
     /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
@@ -521,6 +521,9 @@ pub(crate) enum Refusal {
     Unfinished,
     /// A direct request found another value: the repeated request looks at the queue.
     Contended,
+    /// A direct request may have taken the lock, and no fencing token came with it that is above all
+    /// before: the repeated request draws one.
+    NoFence,
     /// The server is loading, failing over, busy with a script …
     Transient(Arc<str>),
     /// There was no reply and the connection is gone: the server may have executed it.
@@ -534,7 +537,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// The request is repeated at once.
     pub(crate) fn is_asked_again(&self) -> bool {
-        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended)
+        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended | Self::NoFence)
     }
 
     /// True when the server has done nothing of the request. A script for `several` locks may have
@@ -544,7 +547,7 @@ impl Refusal {
         let at_first = ["OOM", "NOPERM", "NOAUTH"];
         match self {
             Self::NoScript | Self::Contended | Self::Transient(_) | Self::Moved(_) => true,
-            Self::Unfinished | Self::OutcomeUnknown(_) => false,
+            Self::Unfinished | Self::NoFence | Self::OutcomeUnknown(_) => false,
             Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
         }
     }
@@ -589,6 +592,7 @@ impl Refusal {
             Self::NoScript
             | Self::Unfinished
             | Self::Contended
+            | Self::NoFence
             | Self::Transient(_)
             | Self::OutcomeUnknown(_) => LockError::Unavailable { key, reason: self.words() },
             Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
@@ -600,6 +604,7 @@ impl Refusal {
             Self::NoScript => "the server has forgotten a script".into(),
             Self::Unfinished => "the server is still removing dead waiters".into(),
             Self::Contended => "the lock has another value".into(),
+            Self::NoFence => "the lock has no fencing token yet".into(),
             Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
             Self::Moved(redirect) => redirect.words(),
         }

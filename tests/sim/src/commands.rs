@@ -20,6 +20,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// In thousandths of a command, as all that follow: a call asks, and may have to ask once more.
 const CALL: u64 = 1_300;
 
+/// One that draws a fencing token without a script has the number drawn, and looks at the lock.
+const DRAWS: u64 = 2_000;
+
 /// Its grant is confirmed, watched and released.
 const HOLD: u64 = 2_500;
 
@@ -95,7 +98,10 @@ impl Commands {
     pub fn begins(&mut self, call: CallId) {
         self.calls.insert(call, Phase::Waiting);
         self.allowed += match self.plan.calls.get(call).map(|call| &call.what) {
-            Some(What::Hold(_)) => CALL * self.count(call),
+            Some(What::Hold(hold)) => {
+                let draws = hold.fenced && hold.keys.len() == 1;
+                CALL * self.count(call) + if draws { DRAWS } else { 0 }
+            }
             Some(What::Nested(_)) => 2 * (CALL + HOLD),
             _ => OPERATOR,
         };

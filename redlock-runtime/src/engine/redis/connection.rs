@@ -7,8 +7,8 @@ use redis::Value;
 
 use super::batch::{self, SharedCall};
 use super::command::write_command;
-use super::decode::{nonsense, read, read_direct, refusal};
-use super::encode::{CLIENT_CACHING, Encoder};
+use super::decode::{nonsense, read, read_direct, read_direct_fenced, refusal};
+use super::encode::{CLIENT_CACHING, Encoder, Way};
 use super::error_reply::without;
 use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
@@ -19,6 +19,7 @@ use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo, Verdict};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
@@ -57,13 +58,15 @@ impl RedisConnection {
         pushes: usize,
     ) -> ExpectedBatch {
         self.exchange.listen(cx, pushes);
-        self.encoder.set_floor(self.fences.at(now));
-        let expected = self.write(requests, asking);
+        let least = self.fences.least(now);
+        self.encoder.set_floor(self.fences.at(now), least.is_some());
+        let expected = self.write(requests, asking, least.unwrap_or_default());
         self.exchange.write(cx);
         expected
     }
 
-    fn write(&mut self, requests: &[(Id, Request)], asking: bool) -> ExpectedBatch {
+    /// `least`: of the fencing tokens that need no script.
+    fn write(&mut self, requests: &[(Id, Request)], asking: bool, least: u64) -> ExpectedBatch {
         if let [(_, request)] = requests
             && !matches!(
                 request.action,
@@ -72,8 +75,7 @@ impl RedisConnection {
             && !asking
         {
             // The common case.
-            self.encoder.write(request, self.exchange.commands(1));
-            return ExpectedBatch::one(self.answer_to(request));
+            return ExpectedBatch::one(self.write_one(request, least));
         }
         let mut expected = Vec::with_capacity(requests.len());
         let mut rest = requests;
@@ -86,30 +88,45 @@ impl RedisConnection {
                 // The lock before it is asked for elsewhere.
                 Action::AcquireNext { .. } => {
                     expected.extend(call.iter().map(|_| Expected::Next));
-                    continue;
                 }
                 _ if !next.is_empty() => {
                     let together = SharedCall::new(&self.encoder, call);
                     together.write(&mut self.encoder, call, &mut self.exchange);
                     expected.push(Expected::Shared(together));
                     expected.extend(next.iter().map(|_| Expected::Next));
-                    continue;
                 }
                 // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose
                 // slot is on its way to this node is not watched.
-                _ if asking => {
-                    write_command(self.exchange.commands(1), &["ASKING"]);
-                    expected.push(Expected::Second(self.answer_to(request)));
-                }
+                _ if asking => expected.push(self.write_behind(&["ASKING"], request)),
                 Action::Watch | Action::WatchHolder | Action::WatchLeader => {
-                    write_command(self.exchange.commands(1), &CLIENT_CACHING);
-                    expected.push(Expected::Second(self.answer_to(request)));
+                    expected.push(self.write_behind(&CLIENT_CACHING, request));
                 }
-                _ => expected.push(Expected::One(self.answer_to(request))),
+                _ => expected.push(self.write_one(request, least)),
             }
-            self.encoder.write(request, self.exchange.commands(1));
         }
         ExpectedBatch::several(expected)
+    }
+
+    fn write_one(&mut self, request: &Request, least: u64) -> Expected {
+        let way = self.encoder.way(request);
+        self.encoder.write(request, way, self.exchange.commands(way.commands()));
+        match way {
+            Way::DirectFenced => Expected::Fenced(Fenced {
+                action: self.encoder.action(request.action),
+                token: request.token.clone(),
+                least,
+            }),
+            Way::Direct | Way::Script => Expected::One(self.answer_to(request, way)),
+        }
+    }
+
+    /// Behind a command that applies to the next one only. `ASKING` is no part of the plain commands
+    /// for a fencing token: in a Cluster, the script draws it.
+    fn write_behind(&mut self, first: &[&str], request: &Request) -> Expected {
+        let way = if self.encoder.way(request) == Way::Direct { Way::Direct } else { Way::Script };
+        write_command(self.exchange.commands(1), first);
+        self.encoder.write(request, way, self.exchange.commands(1));
+        Expected::Second(self.answer_to(request, way))
     }
 
     /// The replies to the oldest batch that has none yet.
@@ -126,11 +143,11 @@ impl RedisConnection {
         Poll::Ready(replies)
     }
 
-    fn answer_to(&self, request: &Request) -> Answer {
+    fn answer_to(&self, request: &Request, way: Way) -> Answer {
         Answer {
             action: self.encoder.action(request.action),
             script: self.encoder.script(request),
-            direct: self.encoder.is_direct(request),
+            direct: way == Way::Direct,
         }
     }
 
@@ -195,6 +212,7 @@ impl RedisConnection {
                     }
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
+                Reply::Refused(Refusal::NoFence) => self.fences.on_below(),
                 Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
                 Reply::Acquire(verdict) if request.fenced => {
                     if let Some(fence) = verdict.fence() {
@@ -234,6 +252,14 @@ impl Answer {
     }
 }
 
+/// How the replies to the plain commands that take a lock with a fencing token are read.
+struct Fenced {
+    action: Action,
+    token: Token,
+    /// The least fencing token that needs no script.
+    least: u64,
+}
+
 /// The replies to a batch, as its requests expect them.
 pub(crate) struct ExpectedBatch {
     /// How many values the server answers.
@@ -242,13 +268,13 @@ pub(crate) struct ExpectedBatch {
 }
 
 enum ExpectedReplies {
-    One(Answer),
+    One(Expected),
     Several(Vec<Expected>),
 }
 
 impl ExpectedBatch {
-    fn one(answer: Answer) -> Self {
-        Self { values: 1, replies: ExpectedReplies::One(answer) }
+    fn one(expected: Expected) -> Self {
+        Self { values: expected.values(), replies: ExpectedReplies::One(expected) }
     }
 
     fn several(all: Vec<Expected>) -> Self {
@@ -262,12 +288,10 @@ impl ExpectedBatch {
     }
 
     fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Vec<Reply> {
+        let mut next = Vec::new().into_iter();
         match &self.replies {
-            ExpectedReplies::One(answer) => {
-                vec![answer.read(values.next().unwrap_or(Value::Nil), sharded)]
-            }
+            ExpectedReplies::One(one) => vec![one.read(values, &mut next, sharded)],
             ExpectedReplies::Several(all) => {
-                let mut next = Vec::new().into_iter();
                 all.iter().map(|each| each.read(values, &mut next, sharded)).collect()
             }
         }
@@ -279,6 +303,8 @@ enum Expected {
     One(Answer),
     /// Two replies, the first of them to `ASKING` or `CLIENT CACHING`.
     Second(Answer),
+    /// Three replies.
+    Fenced(Fenced),
     /// One reply for this request and those that follow.
     Shared(SharedCall),
     /// Part of the shared reply before it.
@@ -291,6 +317,7 @@ impl Expected {
             Self::Next => 0,
             Self::One(_) => 1,
             Self::Second(_) => 2,
+            Self::Fenced(_) => Way::DirectFenced.commands(),
             Self::Shared(call) => call.values(),
         }
     }
@@ -318,6 +345,10 @@ impl Expected {
                 answer.read(values.next().unwrap_or(Value::Nil), sharded)
             }
             (Self::One(answer), Some(value)) => answer.read(value, sharded),
+            (Self::Fenced(fenced), Some(taken)) => {
+                let [number, value] = [(); 2].map(|()| values.next().unwrap_or(Value::Nil));
+                read_direct_fenced(fenced.action, [taken, number, value], &fenced.token, fenced.least)
+            }
             (Self::Second(_), Some(other)) => {
                 values.next();
                 nonsense(&other)

@@ -121,6 +121,43 @@ pub(super) fn read_direct(action: Action, value: Value) -> Reply {
     }
 }
 
+/// The replies to the plain commands that take a lock with a fencing token. `least`: of the tokens
+/// that need no script.
+///
+/// The server may execute commands of others between these. A lock that is still held after the
+/// number was drawn was held all the time: no other holder can have a number that is larger. A
+/// number that was drawn for nothing leaves a gap, and does no harm.
+pub(super) fn read_direct_fenced(
+    action: Action,
+    [set, number, value]: [Value; 3],
+    token: &Token,
+    least: u64,
+) -> Reply {
+    let is_held = match &value {
+        Value::BulkString(value) => is_of(value, token),
+        // One of another type, or none, is not this token.
+        Value::Nil | Value::ServerError(_) => false,
+        _ => return nonsense(&value),
+    };
+    match (set, number) {
+        (Value::Okay, Value::Int(fence)) if is_held && fence.unsigned_abs() >= least && fence > 0 => {
+            Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
+        }
+        (Value::Okay, Value::Int(_) | Value::ServerError(_)) => Reply::Refused(Refusal::NoFence),
+        (set @ (Value::Nil | Value::ServerError(_)), Value::Int(_) | Value::ServerError(_)) => {
+            read_direct(action, set)
+        }
+        (Value::Okay | Value::Nil | Value::ServerError(_), number) => nonsense(&number),
+        (set, _) => nonsense(&set),
+    }
+}
+
+/// True for the value of a lock that this token holds, with a mark or without.
+fn is_of(value: &[u8], token: &Token) -> bool {
+    let behind = value.strip_prefix(token.value().as_bytes());
+    behind.is_some_and(|behind| behind.is_empty() || behind == MARK.as_bytes())
+}
+
 fn read_found(action: Action, parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),

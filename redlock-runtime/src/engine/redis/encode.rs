@@ -30,12 +30,36 @@ const LATE: &str = "late";
 /// anything.
 const TRIES: &str = "try";
 
+/// By what a request is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Script,
+    /// A plain command, which leaves the queue alone.
+    Direct,
+    /// Three of them: take the lock, draw a fencing token, look whether the lock was held then.
+    DirectFenced,
+}
+
+impl Way {
+    /// How many commands, each with a reply.
+    pub(super) fn commands(self) -> usize {
+        match self {
+            Self::Script | Self::Direct => 1,
+            Self::DirectFenced => 3,
+        }
+    }
+}
+
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
     sent: SentScripts,
     /// The floor of fencing tokens for the requests that are being encoded.
     floor: Option<u64>,
+    /// Fencing tokens may be drawn without a script: the clock is at the time.
+    may_draw: bool,
+    /// They are, because one of these requests carries the floor, or none need.
+    draws_directly: bool,
     /// The ttl of the last plain `SET` in milliseconds, and its digits: most calls have the same.
     ttl: (u64, String),
     /// Locks that may be counted. A script for another one does not name those that have it: that
@@ -52,13 +76,18 @@ impl Encoder {
             session: Box::new(session),
             sent: SentScripts::default(),
             floor: None,
+            may_draw: false,
+            draws_directly: false,
             ttl: (0, "0".to_owned()),
             counted: HashSet::default(),
         }
     }
 
-    pub(super) fn set_floor(&mut self, floor: Option<u64>) {
-        self.floor = floor;
+    /// For the requests that follow. Where one must carry the `floor`, the first that could be direct
+    /// does.
+    pub(super) fn set_floor(&mut self, floor: Option<u64>, may_draw: bool) {
+        (self.floor, self.may_draw) = (floor, may_draw);
+        self.draws_directly = may_draw && floor.is_none();
     }
 
     /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its
@@ -135,18 +164,14 @@ impl Encoder {
         }
     }
 
-    /// True when the request is sent as a plain command, which leaves the queue alone.
-    pub(super) fn is_direct(&self, request: &Request) -> bool {
-        request.direct
-            && match request.action {
-                Action::Acquire(_) => true,
-                // Without a native command, one script that does both saves a fenced lock a second
-                // request when it is contended.
-                Action::Release => {
-                    self.session.queues && (self.session.native_delete.is_some() || !request.fenced)
-                }
-                _ => false,
-            }
+    /// By what the request is sent now.
+    pub(super) fn way(&self, request: &Request) -> Way {
+        match request.action {
+            Action::Acquire(_) if request.direct && !request.fenced => Way::Direct,
+            Action::Acquire(_) if request.direct && self.draws_directly => Way::DirectFenced,
+            Action::Release if request.direct && self.session.queues => Way::Direct,
+            _ => Way::Script,
+        }
     }
 
     /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the
@@ -177,11 +202,11 @@ impl Encoder {
         }
     }
 
-    /// Appends the request as a command.
-    pub(super) fn write(&mut self, request: &Request, into: &mut Vec<u8>) {
-        if self.is_direct(request) {
-            self.write_direct(request, into);
-        } else {
+    /// Appends the request as the commands of its [way](Self::way).
+    pub(super) fn write(&mut self, request: &Request, way: Way, into: &mut Vec<u8>) {
+        if way == Way::Script {
+            // With a floor, which those behind it need not carry then.
+            self.draws_directly |= self.may_draw && request.direct && request.action.takes();
             // Enough for most requests, so that the buffer need not grow.
             let inbox = self.session.inbox.len();
             if request.limit.is_counted() {
@@ -191,7 +216,22 @@ impl Encoder {
             let mut command = Command::begin(into, bytes);
             self.write_words(request, &mut command);
             command.end();
+            return;
         }
+        self.write_direct(request, into);
+        if way == Way::DirectFenced {
+            self.write_draw(request, into);
+        }
+    }
+
+    /// Behind the command that takes a lock. The answer to the last one tells whether the lock was
+    /// held when the number was drawn: the server may execute commands of others in between.
+    fn write_draw(&self, request: &Request, into: &mut Vec<u8>) {
+        let mut command = Command::begin(into, 2 * request.name.len() + 80);
+        command.arg("INCR");
+        self.session.keyspace.write_clock(&mut command, &request.name);
+        command.end();
+        write_command(into, &["GET", &request.name]);
     }
 
     /// The commonest commands by far.
@@ -639,7 +679,8 @@ mod tests {
             let action = Action::Acquire(Mode::Again);
             let request = Request::new(action, "lock:k".into(), token, lasts);
             let mut command = Vec::new();
-            encoder.write(&Request { direct: true, ..request }, &mut command);
+            let request = Request { direct: true, fenced: false, ..request };
+            encoder.write(&request, encoder.way(&request), &mut command);
             assert_eq!(words_of(&command), ["SET", "lock:k", "token", "NX", "PX", &ttl.to_string()]);
         }
     }
@@ -652,7 +693,7 @@ mod tests {
         for (foreign_clients, third) in [(true, "7"), (false, "0")] {
             let session = Session { foreign_clients, ..Session::for_a_test() };
             let mut command = Vec::new();
-            Encoder::new(session).write(&request, &mut command);
+            Encoder::new(session).write(&request, Way::Script, &mut command);
             // EVAL, the script, the number of keys, four keys, the token and the ttl come before.
             assert_eq!(words_of(&command).get(9).map(String::as_str), Some(third));
         }

@@ -55,8 +55,24 @@ impl FenceFloor {
     /// False for a number that the server cannot have drawn: its clock is at the time of a later
     /// year.
     pub(super) fn may_be(&self, fence: u64) -> bool {
-        let is_at_the_time = self.known.is_some_and(|(known, _)| known >= LEAST);
-        fence >= if is_at_the_time { LEAST } else { 1 }
+        fence >= if self.is_at_the_time() { LEAST } else { 1 }
+    }
+
+    fn is_at_the_time(&self) -> bool {
+        self.known.is_some_and(|(known, _)| known >= LEAST)
+    }
+
+    /// The least fencing token that is good enough without a script, which would raise the clock:
+    /// that of the last comparison, at most. `None` where most are below it: a Cluster has a clock for
+    /// each slot, and few slots are used often.
+    pub(super) fn least(&self, now: Moment) -> Option<u64> {
+        let least = || self.estimate(now).saturating_sub(micros(AGAIN)).max(LEAST);
+        (self.has_one_clock && self.is_at_the_time()).then(least)
+    }
+
+    /// A fencing token was below that: the next acquire carries the floor.
+    pub(super) fn on_below(&mut self) {
+        self.compared = None;
     }
 
     fn estimate(&self, now: Moment) -> u64 {

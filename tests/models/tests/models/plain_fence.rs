@@ -303,7 +303,6 @@ impl State {
             _ => caller.floor.max(LEAST),
         };
         let fence = match reply {
-            Reply::Plain(Answers { set: Some(Set::Refused), .. }) => return caller.leave(caller.may_have_it),
             Reply::Plain(Answers { set: Some(Set::Taken), number: None, .. })
                 if model.has(Mistake::RefusedIsNothing) =>
             {
@@ -314,7 +313,7 @@ impl State {
             {
                 number
             }
-            Reply::Plain(Answers { set, number, .. }) => {
+            Reply::Plain(Answers { set: set @ Some(Set::Taken | Set::Busy), number, .. }) => {
                 caller.may_have_it |= set != Some(Set::Busy);
                 caller.number = number.unwrap_or_default();
                 caller.ask(now, &[Command::Script]);
@@ -322,8 +321,7 @@ impl State {
             }
             Reply::Granted(_) if model.has(Mistake::KeepsNumber) && caller.number > 0 => caller.number,
             Reply::Granted(fence) => fence,
-            // A place that an earlier request may have had goes with the release.
-            Reply::Busy | Reply::Refused => return caller.leave(caller.may_have_it),
+            Reply::Plain(_) | Reply::Busy | Reply::Refused => return caller.leave(caller.may_have_it),
         };
         let ends = if model.has(Mistake::CountsFromReply) { now } else { caller.sent } + TTL;
         if ends <= now {

@@ -1,8 +1,8 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT, ON_REPLY,
-    PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT,
+    ON_REPLY, PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -69,8 +69,34 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FENCES,
         edits: &[edit(
             CONNECTION,
-            "self.encoder.set_floor(self.fences.at(now));",
-            "self.encoder.set_floor(self.fences.at(now).and(None));",
+            "self.encoder.set_floor(self.fences.at(now), least.is_some());",
+            "self.encoder.set_floor(self.fences.at(now).and(None), least.is_some());",
+        )],
+    },
+    Mutant {
+        name: "plain-number-is-not-the-callers",
+        wrong: "Who takes a lock without a script gets the floor for a fencing token, and not the number that was drawn for it.",
+        violates: FENCES,
+        edits: &[edit(
+            DECODE,
+            "fence > 0 => {\n            Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })",
+            "fence > 0 => {\n            Reply::Acquire(Verdict::Granted { fence: least })",
+        )],
+    },
+    Mutant {
+        name: "plain-number-is-below-the-floor",
+        wrong: "A number that was drawn without a script counts although older data have replaced the clock.",
+        violates: FENCES,
+        edits: &[edit(DECODE, "fence.unsigned_abs() >= least", "fence.unsigned_abs() >= least.min(1)")],
+    },
+    Mutant {
+        name: "plain-lock-counts-from-its-receipt",
+        wrong: "The lease of a lock that was taken without a wait counts from the answer, which may come when it is over.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            HOLDING,
+            "safe_until(sent, lasts));",
+            "safe_until(if claims { sent } else { cx.now }, lasts));",
         )],
     },
     Mutant {

@@ -19,11 +19,14 @@ const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 
 /// A connection, that server's end, and what is pushed.
 async fn connection() -> (RedisConnection, TcpStream, UnboundedReceiver<ConnectionEvent>) {
+    connection_of(Session::for_a_test()).await
+}
+
+async fn connection_of(session: Session) -> (RedisConnection, TcpStream, UnboundedReceiver<ConnectionEvent>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
-    let session = Session::for_a_test();
     let exchange = Exchange::over(Stream::Simulated(Box::new(stream)))
         .with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
     (RedisConnection::new(exchange, session), server, pushed)
@@ -253,6 +256,103 @@ async fn a_fencing_token_that_the_server_cannot_have_drawn_is_doubted() {
     assert!(
         doubts(&connection, &granted(1), false) && doubts(&connection, &[Reply::Reserved { last: 1 }], true)
     );
+}
+
+const TIME: u64 = 1_795_667_147_287_141;
+
+/// A connection whose last comparison with the floor was just now.
+async fn compared() -> (RedisConnection, TcpStream) {
+    let mut session = Session::for_a_test();
+    session.server_info.clock = TIME;
+    let (mut connection, server, _pushed) = connection_of(session).await;
+    let batch = send(&mut connection, &direct("lock:compared")).await;
+    let floor = (TIME - 20_000) / 100_000;
+    assert!(read_to(&server, "lock:compared%queue").await.contains(&format!("\r\n{floor}")));
+    let mut granted = vec![Reply::Acquire(Verdict::Granted { fence: TIME + 1_000_000 })];
+    connection.answered(Moment::now(), Moment::now(), &direct("lock:compared"), &mut granted);
+    answer(&server, b":1\r\n").await;
+    assert!(replies(&mut connection, &batch).await.is_ok());
+    (connection, server)
+}
+
+fn direct(name: &str) -> Vec<(Id, Request)> {
+    let mut requests = request(Action::Acquire(Mode::OneTry), name);
+    requests[0].1.direct = true;
+    requests
+}
+
+#[tokio::test]
+async fn a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_the_floor() {
+    let (mut connection, server) = compared().await;
+    let fence = TIME + 1_000_001;
+    for (said, expected) in [
+        (format!("+OK\r\n:{fence}\r\n$5\r\ntoken\r\n"), Reply::Acquire(Verdict::Granted { fence })),
+        // A waiter has marked it.
+        (format!("+OK\r\n:{fence}\r\n$6\r\ntoken!\r\n"), Reply::Acquire(Verdict::Granted { fence })),
+        // Another caller has it, and this number is drawn for nothing.
+        (format!("$-1\r\n:{fence}\r\n$5\r\nother\r\n"), Reply::Refused(Refusal::Contended)),
+        (format!("$-1\r\n:{fence}\r\n$-1\r\n"), Reply::Refused(Refusal::Contended)),
+        // It was taken away between the commands.
+        (format!("+OK\r\n:{fence}\r\n$5\r\nother\r\n"), Reply::Refused(Refusal::NoFence)),
+        (format!("+OK\r\n:{fence}\r\n$-1\r\n"), Reply::Refused(Refusal::NoFence)),
+        ("+OK\r\n-OOM command not allowed\r\n$5\r\ntoken\r\n".to_owned(), Reply::Refused(Refusal::NoFence)),
+        ("+OK\r\n:1\r\n$5\r\ntoken\r\n".to_owned(), Reply::Refused(Refusal::NoFence)),
+        (format!("+OK\r\n:{}\r\n$5\r\ntoken\r\n", TIME + 900_000), Reply::Refused(Refusal::NoFence)),
+        (
+            format!("-OOM command not allowed\r\n:{fence}\r\n$-1\r\n"),
+            Reply::Refused(Refusal::Permanent("OOM command not allowed".into())),
+        ),
+    ] {
+        let batch = send(&mut connection, &direct("lock:a")).await;
+        let sent = read_to(&server, "GET\r\n$6\r\nlock:a").await;
+        assert!(
+            sent.contains("SET\r\n$6\r\nlock:a") && sent.contains("INCR\r\n$11\r\nlock:%clock"),
+            "{sent}"
+        );
+        answer(&server, said.as_bytes()).await;
+        assert_eq!(replies(&mut connection, &batch).await.unwrap(), [expected], "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn three_replies_that_are_not_those_of_three_commands_grant_no_lock() {
+    let fence = TIME + 1_000_001;
+    let own = [":1\r\n", "+OK\r\n", "$-1\r\n", "*0\r\n", "_\r\n", "-ERR other\r\n", "$5\r\nother\r\n"];
+    let whole = ["+OK\r\n".to_owned(), format!(":{fence}\r\n"), "$5\r\ntoken\r\n".to_owned()];
+    for at in 0..whole.len() {
+        for stray in own {
+            let (mut connection, server) = compared().await;
+            let batch = send(&mut connection, &direct("lock:a")).await;
+            let mut said = whole.to_vec();
+            // It stands in front of one, and the last one is the answer to another command.
+            said.insert(at, stray.to_owned());
+            answer(&server, said[..whole.len()].concat().as_bytes()).await;
+            let all = replies(&mut connection, &batch).await.unwrap();
+            assert!(
+                matches!(
+                    all[..],
+                    [Reply::Refused(
+                        Refusal::OutcomeUnknown(_)
+                            | Refusal::NoFence
+                            | Refusal::Contended
+                            | Refusal::Permanent(_)
+                    )]
+                ),
+                "{said:?}: {all:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_of_a_batch_carries_the_floor_for_those_behind_it() {
+    let (mut connection, server) = compared().await;
+    connection.fences.on_below();
+    let batch = [direct("lock:a"), direct("lock:b"), direct("lock:c")].concat();
+    send(&mut connection, &batch).await;
+    let sent = read_to(&server, "GET\r\n$6\r\nlock:c").await;
+    let count = |what: &str| sent.matches(what).count();
+    assert_eq!((count("lock:a%queue\r\n"), count("%queue\r\n"), count("\r\nINCR\r\n")), (1, 1, 2), "{sent}");
 }
 
 #[tokio::test]

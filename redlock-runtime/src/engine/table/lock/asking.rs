@@ -114,10 +114,10 @@ impl Lock {
             let ask = waiting.ask();
             let direct = is_alone
                 && waiting.is_first(cx.now)
-                && !ask.fenced
                 && !ask.limit.is_counted()
                 && ask.once.is_none()
                 && ask.after.is_none()
+                && ask.tick.is_none()
                 && !has_ticket
                 && !cx.abilities.votes
                 && !cx.contended.has(&ask.name);

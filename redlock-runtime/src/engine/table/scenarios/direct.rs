@@ -1,7 +1,10 @@
-//! An attempt that draws no fencing token and is alone with its lock takes it, and releases it,
-//! without the queue.
+//! An attempt that is alone with its lock takes it, and releases it, without the queue.
+
+use std::sync::OnceLock;
 
 use super::*;
+use crate::engine::protocol::Once;
+use crate::ground::tick::{Tick, TickMissed};
 
 const IN_VAIN: Reply = Reply::Refused(Refusal::Contended);
 
@@ -24,6 +27,82 @@ fn sends(scenario: &Scenario, expected: &[(Id, Action, bool)]) {
 }
 
 const GRANTED: Reply = Reply::Acquire(Verdict::Granted { fence: 0 });
+
+#[test]
+fn one_with_a_fencing_token_does_so_too() {
+    for wait in [None, Some(Duration::ZERO)] {
+        let action = if wait.is_none() { JOIN } else { Action::Acquire(Mode::OneTry) };
+        let mut scenario = Scenario::connected();
+        let mut outcome = scenario.acquires(1, wait);
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.direct && request.fenced));
+        scenario.answers(action, Reply::Acquire(Verdict::Granted { fence: 7 }));
+        assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7));
+        scenario.drops_guard(1);
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.direct));
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
+}
+
+/// The record of ticks, who is inside, the result of a body, a ticket, the key before this one, the votes
+/// of others: a plain command looks at none of these.
+#[test]
+fn a_lock_that_depends_on_more_than_its_key_is_asked_for_by_a_script() {
+    type Needs = fn(&mut Ask);
+    let needs: [(Abilities, Needs); 6] = [
+        (HANDS_OVER, |ask| {
+            ask.tick = Some(Box::new(Tick { every_ms: 1000, at_ms: None, missed: TickMissed::Retry }));
+        }),
+        (HANDS_OVER, |ask| ask.limit = Limit::NONE),
+        (HANDS_OVER, |ask| ask.limit = Limit::of(2)),
+        (HANDS_OVER, |ask| {
+            let (fingerprint, result) = ("-".into(), OnceLock::new());
+            ask.once = Some(Arc::new(Once { fingerprint, lasts: TTL, reruns: true, ignores: None, result }));
+        }),
+        (HANDS_OVER, |ask| ask.ticket = Some(token_of(2))),
+        (Abilities { votes: true, ..NEITHER }, |_| {}),
+    ];
+    for (number, (abilities, needs)) in needs.into_iter().enumerate() {
+        for fenced in [true, false] {
+            let mut scenario = Scenario::with(abilities);
+            let (mut ask, _outcome) = scenario.ask(None, None);
+            ask.fenced = fenced;
+            needs(&mut ask);
+            scenario.table.acquire(scenario.now, 1, ask, token_of(1));
+            scenario.send();
+            let direct: Vec<_> = scenario.sent.iter().map(|(_, _, request)| request.direct).collect();
+            assert_eq!(direct, [false], "{number}, fenced: {fenced}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_came_without_a_fencing_token_is_asked_for_again_or_given_back() {
+    let no_fence = || Reply::Refused(Refusal::NoFence);
+    for refused in [None, Some(Refusal::Permanent("OOM".into()))] {
+        let mut scenario = Scenario::connected();
+        let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
+        let action = Action::Acquire(Mode::OneTry);
+        scenario.answers(action, no_fence());
+        assert!(scenario.sent.iter().all(|(_, _, request)| !request.direct && request.token == token_of(1)));
+        let Some(refusal) = refused else {
+            scenario.answers(action, Reply::Acquire(Verdict::Granted { fence: 7 }));
+            assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7));
+            continue;
+        };
+        scenario.answers(action, Reply::Refused(refusal));
+        assert_eq!(scenario.unanswered(), [(1, Action::Release)], "the server has it");
+    }
+    // Its caller has left before it came.
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    scenario.table.abandon(scenario.now, 1);
+    scenario.send();
+    scenario.answers(JOIN, no_fence());
+    assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
+    scenario.answers(Action::Release, Reply::Done);
+    assert!(scenario.table.is_idle());
+}
 
 #[test]
 fn a_free_lock_is_taken_and_released_without_its_queue() {
