@@ -299,6 +299,30 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Whether calls that do not say so return without waiting for their release, as
+    /// [`release_in_background`](crate::LockRequest::release_in_background) describes; false by
+    /// default. A call with [`OnLost::Error`](crate::OnLost::Error) waits for it all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let builder = LockManager::builder("memory://default-background-example").default_release_in_background(true);
+    /// let locks = builder.connect().await?;
+    /// assert_eq!(locks.lock("stock:42").run(async |_guard| 41).await?, 41);
+    /// // The next call of this process comes behind that release.
+    /// locks.lock("stock:42").run(async |_guard| ()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_release_in_background(mut self, in_background: bool) -> Self {
+        self.defaults.release_in_background = in_background;
+        self
+    }
+
     /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks
     /// with the same keys; true by default. These clients do not join the queue, so about one
     /// release in 128 leaves the lock free for 1 to 3 ms, in which they can take it, and so can a

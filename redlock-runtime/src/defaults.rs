@@ -11,11 +11,18 @@ pub(crate) struct Defaults {
     pub(crate) wait: Option<Duration>,
     /// `None`: without a limit.
     pub(crate) max_hold: Option<Duration>,
+    /// A call does not wait for its release.
+    pub(crate) release_in_background: bool,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { ttl: Duration::from_secs(30), wait: Some(Duration::ZERO), max_hold: None }
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: Some(Duration::ZERO),
+            max_hold: None,
+            release_in_background: false,
+        }
     }
 }
 

@@ -92,8 +92,8 @@ pub mod __private {
     pub use crate::once::{ReturnsResult, once, run_once, run_once_blocking, run_once_with_guard};
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
-        NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,
-        run_with_guard,
+        NoOutput, OutputIsKeptUntilReleased, ReleasedInBackground, Start, Started, call, on_error, run,
+        run_blocking, run_in_background, run_with_guard, run_with_guard_in_background,
     };
     pub use crate::sync_return::*;
 }

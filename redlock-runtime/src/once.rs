@@ -191,7 +191,7 @@ impl<C> OnceRequest<C> {
             Begun::Run(guard) => guard,
             Begun::Done(value) => return Ok(Once::Replayed(value)),
         };
-        let output = until_lost(&guard, self.request.options.on_lost, body(&guard)).await?;
+        let output = until_lost(&guard, self.request.options.at_end.on_lost(), body(&guard)).await?;
         self.end(&guard, output).await?
     }
 
@@ -382,7 +382,7 @@ where
         Begun::Run(guard) => guard,
         Begun::Done(value) => return Ok(R::from_result(Ok(value))),
     };
-    let output = until_lost(&guard, once.request.options.on_lost, body).await?;
+    let output = until_lost(&guard, once.request.options.at_end.on_lost(), body).await?;
     let output = once.end(&guard, output.into_result()).await?;
     Ok(R::from_result(output.map(Once::into_inner)))
 }
@@ -404,7 +404,7 @@ where
         Begun::Done(value) => return Ok(R::from_result(Ok(value))),
     };
     let body = body(Arc::clone(&guard));
-    let output = until_lost(&guard, once.request.options.on_lost, body).await?;
+    let output = until_lost(&guard, once.request.options.at_end.on_lost(), body).await?;
     let output = once.end(&guard, output.into_result()).await?;
     Ok(R::from_result(output.map(Once::into_inner)))
 }

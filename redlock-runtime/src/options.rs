@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// `None`: the default of the manager.
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    pub(crate) on_lost: OnLost,
+    pub(crate) at_end: AtEnd,
     pub(crate) reentrant: bool,
     /// How many may be inside at once.
     pub(crate) sharing: Sharing,
@@ -66,7 +66,7 @@ impl Default for Options {
             renew: true,
             max_hold: None,
             min_hold: None,
-            on_lost: OnLost::default(),
+            at_end: AtEnd::default(),
             reentrant: false,
             sharing: Sharing::Exclusive,
             rare: None,
@@ -74,6 +74,50 @@ impl Default for Options {
             origin: Origin::default(),
             call: telemetry::Call::default(),
         }
+    }
+}
+
+/// What happens at the end of a body, and of its lease: `on_lost`, and whether its caller waits for the
+/// release. One byte, because each future under a lock has room for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AtEnd(u8);
+
+/// Its bits: one of `FINISHES` and `FAILS` or none, and one of the others or none.
+const FINISHES: u8 = 1;
+const FAILS: u8 = 2;
+const IS_AWAITED: u8 = 4;
+const IN_BACKGROUND: u8 = 8;
+
+impl AtEnd {
+    pub(crate) fn on_lost(self) -> OnLost {
+        match self.0 & (FINISHES | FAILS) {
+            FINISHES => OnLost::Finish,
+            FAILS => OnLost::Error,
+            _ => OnLost::Cancel,
+        }
+    }
+
+    /// `None`: the default of the manager.
+    pub(crate) fn in_background(self) -> Option<bool> {
+        match self.0 & (IS_AWAITED | IN_BACKGROUND) {
+            IS_AWAITED => Some(false),
+            IN_BACKGROUND => Some(true),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn with_on_lost(self, on_lost: OnLost) -> Self {
+        let bit = match on_lost {
+            OnLost::Cancel => 0,
+            OnLost::Finish => FINISHES,
+            OnLost::Error => FAILS,
+        };
+        Self(self.0 & !(FINISHES | FAILS) | bit)
+    }
+
+    pub(crate) fn with_release(self, in_background: bool) -> Self {
+        let bit = if in_background { IN_BACKGROUND } else { IS_AWAITED };
+        Self(self.0 & !(IS_AWAITED | IN_BACKGROUND) | bit)
     }
 }
 
@@ -143,6 +187,7 @@ impl Options {
         let key: Arc<str> = key.into();
         check_ttl(&key, self.ttl(manager))?;
         self.check_hold(manager, &key)?;
+        self.check_release(&key)?;
         self.check_sharing(manager, &key)?;
         self.check_ticks(manager, &key)?;
         self.check_once(manager, &key)?;
@@ -184,6 +229,13 @@ impl Options {
             return Ok(());
         };
         Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
+    }
+
+    fn check_release(&self, key: &Arc<str>) -> Result<(), LockError> {
+        if self.at_end.in_background() == Some(true) && self.at_end.on_lost() == OnLost::Error {
+            return Err(LockError::invalid(key, NOT_IN_BACKGROUND));
+        }
+        Ok(())
     }
 
     fn check_sharing(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
@@ -320,6 +372,10 @@ const TICK_OF_SEVERAL: &str = "a tick is that of one key: leave out the tick, or
 /// A ticket stands for the whole lock.
 const NO_TICKET: &str =
     "a ticket gives its lock to one caller alone: redeem it without `shared` and `permits`";
+
+/// The release may find the loss.
+const NOT_IN_BACKGROUND: &str = "`OnLost::Error` tells the caller of a loss that only the release finds: leave out \
+                                 `release_in_background`, or `on_lost`";
 
 const NOT_SEVERAL: &str = "a lock on several keys is held by one caller alone: leave out `shared` or `permits`, or take each \
                            key by a request of its own";

@@ -112,6 +112,7 @@ impl SiteRequest {
             Given::Tick(millis) => request.tick(Duration::from_millis(millis)),
             Given::TickSkip => request.tick_missed(TickMissed::Skip),
             Given::TickRetry => request.tick_missed(TickMissed::Retry),
+            Given::ReleaseInBackground(in_background) => request.release_in_background(in_background),
         })
     }
 }
@@ -495,7 +496,51 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.options.on_lost = on_lost;
+        self.options.at_end = self.options.at_end.with_on_lost(on_lost);
+        self
+    }
+
+    /// Whether [`run`](Self::run) and [`run_blocking`](Self::run_blocking) return without waiting for
+    /// the release; by default what the manager says with
+    /// [`default_release_in_background`](crate::LockManagerBuilder::default_release_in_background):
+    /// they wait. Then a call takes one round trip instead of two. A guard has its own
+    /// [`release`](crate::LockGuard::release), and is not concerned.
+    ///
+    /// The release is sent before the call returns, and the next request of this process follows it
+    /// on the same connection. **Others may not have it yet:** whoever is told by this caller to go
+    /// on may find the lock still held, for about a round trip. So does another manager, also in
+    /// this process, and the next call with one try, when the connection broke in between. Where
+    /// the order matters, wait for the release.
+    ///
+    /// A release that fails is tried again until the ttl is over, as that of a dropped guard is;
+    /// a loss that the release finds is in metrics and logs.
+    /// [`shutdown`](crate::LockManager::shutdown) waits for releases that are under way. A process
+    /// that ends without it has sent them: a runtime that is dropped writes what its calls have
+    /// released, and a sync call writes before it returns. Only a manager with
+    /// [`own_thread`](crate::LockManagerBuilder::own_thread) may leave its last lock to the ttl.
+    ///
+    /// A body that runs once waits all the same: its result is stored with the release.
+    ///
+    /// With [`OnLost::Error`], whose caller hears what the release finds, it is refused with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect("memory://background-example").await?;
+    /// let request = || locks.lock("stock:42").release_in_background(true);
+    /// for sold in 1..=3 {
+    ///     assert_eq!(request().run(async |_guard| sold).await?, sold);
+    /// }
+    /// locks.shutdown(Duration::from_secs(1)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release_in_background(mut self, in_background: bool) -> Self {
+        self.options.at_end = self.options.at_end.with_release(in_background);
         self
     }
 

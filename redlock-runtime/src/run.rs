@@ -16,7 +16,7 @@ use crate::ground::outcome::LostReason;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::telemetry::{self, BodySpan};
 use crate::guard::{LockGuard, PendingRelease};
-use crate::options::OnLost;
+use crate::options::{AtEnd, OnLost};
 use crate::reentrancy::{self, Scope};
 use crate::request::{Asked, LockRequest};
 
@@ -26,6 +26,8 @@ pin_project! {
         on_lost: OnLost,
         // The body of this guard may give its lock away, and goes on. A nested one must not.
         may_give_away: bool,
+        // Its caller does not wait for the release.
+        in_background: bool,
         scope: Option<Scope>,
         span: BodySpan,
         // Polled while the body is pending: wakes the task when the lease ends.
@@ -41,10 +43,11 @@ struct Inside<'a> {
 }
 
 impl Watch {
-    fn new(guard: &LockGuard, on_lost: OnLost) -> Self {
+    fn new(guard: &LockGuard, at_end: AtEnd) -> Self {
         let (scope, span) = (Some(guard.scope()), guard.body_span());
         let may_give_away = guard.may_give_away();
-        Self { on_lost, may_give_away, scope, span, lease_end: guard.lease_end() }
+        let (on_lost, in_background) = (at_end.on_lost(), guard.is_released_in_background(at_end));
+        Self { on_lost, may_give_away, in_background, scope, span, lease_end: guard.lease_end() }
     }
 
     /// True if the body must not be polled any more: [`poll_end`](Self::poll_end) has the error.
@@ -102,7 +105,7 @@ pin_project! {
 /// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops
 /// the body at once.
 pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
-    UntilLost { body, lease: Watch::new(guard, on_lost) }
+    UntilLost { body, lease: Watch::new(guard, AtEnd::default().with_on_lost(on_lost)) }
 }
 
 impl<F: Future> Future for UntilLost<F> {
@@ -221,6 +224,42 @@ impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
             std::mem::swap(polled, output);
             self.set(Self::Done);
         }
+    }
+}
+
+pin_project! {
+    /// The future of an annotated function with `release = "background"`: its output is not kept, so
+    /// it need not be `Send`.
+    #[doc(hidden)]
+    #[must_use = "futures do nothing unless polled"]
+    #[project = ReleasedInBackgroundProjection]
+    #[allow(private_interfaces, reason = "as above")]
+    pub struct ReleasedInBackground<B, F> {
+        first: PhantomData<Call>,
+        #[pin]
+        body: Slot<B, F>,
+        #[pin]
+        call: Call,
+    }
+}
+
+impl<B: Start<F>, F: Future> ReleasedInBackground<B, F> {
+    fn new(asked: impl Into<Asked>, body: Slot<B, F>) -> Self {
+        Self { first: PhantomData, body, call: Call::New { asked: Some(asked.into()) } }
+    }
+}
+
+impl<B: Start<F>, F: Future> Future for ReleasedInBackground<B, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut polled = Poll::Pending;
+        let ReleasedInBackgroundProjection { body, mut call, .. } = self.project();
+        if call.as_mut().poll(cx, &mut Parts { body, polled: &mut polled }) {
+            // Its option has no default: there is nothing to wait for.
+            drop(call.release());
+        }
+        polled
     }
 }
 
@@ -352,12 +391,18 @@ impl Held {
         Some(shared)
     }
 
-    fn release(&self, on_lost: OnLost) -> Option<Ending> {
-        match self {
-            Self::Alone(guard) => Some(Ending::of(guard, on_lost)),
-            Self::Shared(guard) => Some(Ending::of(guard, on_lost)),
-            Self::Given => None,
+    /// `None` when there is nothing to wait for.
+    fn release(&self, on_lost: OnLost, in_background: bool) -> Option<Ending> {
+        let guard = match self {
+            Self::Alone(guard) => guard,
+            Self::Shared(guard) => guard,
+            Self::Given => return None,
+        };
+        if in_background {
+            guard.release_in_background();
+            return None;
         }
+        Some(Ending::of(guard, on_lost))
     }
 }
 
@@ -366,7 +411,7 @@ pin_project! {
     #[project = CallProjection]
     enum Call {
         New { asked: Option<Asked> },
-        Acquire { acquire: Acquire, on_lost: OnLost },
+        Acquire { acquire: Acquire, at_end: AtEnd },
         Run { #[pin] lease: Watch, held: Held },
         Done,
     }
@@ -400,15 +445,15 @@ impl Call {
             && let Some(asked) = asked.take()
         {
             let request = LockRequest::from(asked);
-            let on_lost = request.options.on_lost;
-            self.set(Self::Acquire { acquire: request.acquire(), on_lost });
+            let at_end = request.options.at_end;
+            self.set(Self::Acquire { acquire: request.acquire(), at_end });
         }
-        let CallProjection::Acquire { acquire, on_lost } = self.as_mut().project() else {
+        let CallProjection::Acquire { acquire, at_end } = self.as_mut().project() else {
             return;
         };
         match Pin::new(acquire).poll(cx) {
             Poll::Ready(Ok(guard)) => {
-                let lease = Watch::new(&guard, *on_lost);
+                let lease = Watch::new(&guard, *at_end);
                 let mut held = Held::Alone(guard);
                 body.start(&mut held);
                 self.set(Self::Run { lease, held });
@@ -450,7 +495,7 @@ impl Call {
     #[inline(never)]
     fn release(mut self: Pin<&mut Self>) -> Option<Ending> {
         let ending = match self.as_mut().project() {
-            CallProjection::Run { lease, held } => held.release(lease.on_lost),
+            CallProjection::Run { lease, held } => held.release(lease.on_lost, lease.in_background),
             CallProjection::New { .. } | CallProjection::Acquire { .. } | CallProjection::Done => None,
         };
         self.set(Self::Done);
@@ -472,6 +517,24 @@ where
     F: Future,
 {
     OutputIsKeptUntilReleased::new(asked, Slot::Start { start: body })
+}
+
+/// [`run`], and does not wait for the release.
+#[inline]
+pub fn run_in_background<F: Future>(
+    (asked, body): (impl Into<Asked>, F),
+) -> ReleasedInBackground<Started, F> {
+    ReleasedInBackground::new(asked, Slot::Run { future: body })
+}
+
+/// [`run_with_guard`], and does not wait for the release.
+#[inline]
+pub fn run_with_guard_in_background<B, F>((asked, body): (impl Into<Asked>, B)) -> ReleasedInBackground<B, F>
+where
+    B: FnOnce(Arc<LockGuard>) -> F,
+    F: Future,
+{
+    ReleasedInBackground::new(asked, Slot::Start { start: body })
 }
 
 /// Runs a sync body under the lock.
@@ -550,10 +613,14 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-        let on_lost = self.options.on_lost;
+        let at_end = self.options.at_end;
         let guard = self.acquire().await?;
-        let output = until_lost(&guard, on_lost, body(&guard)).await?;
-        let key = named_when_lost(&guard, on_lost);
+        let output = until_lost(&guard, at_end.on_lost(), body(&guard)).await?;
+        if guard.is_released_in_background(at_end) {
+            guard.release_in_background();
+            return Ok(output);
+        }
+        let key = named_when_lost(&guard, at_end.on_lost());
         after_release(key, &guard.release().await)?;
         Ok(output)
     }
@@ -594,7 +661,7 @@ struct HeldHere {
     // Left in this order: the guard is the last.
     here: reentrancy::EnteredHere,
     span: BodySpan,
-    on_lost: OnLost,
+    at_end: AtEnd,
     guard: LockGuard,
 }
 
@@ -604,10 +671,10 @@ impl HeldHere {
     #[inline(never)]
     fn acquire(asked: impl Into<Asked>, place: &mut Option<Self>) -> Result<&Self, Box<LockError>> {
         let request = LockRequest::from(asked.into());
-        let on_lost = request.options.on_lost;
+        let at_end = request.options.at_end;
         let guard = request.acquire_blocking()?;
         let here = reentrancy::enter_here(guard.scope());
-        Ok(place.insert(Self { here, span: guard.body_span(), on_lost, guard }))
+        Ok(place.insert(Self { here, span: guard.body_span(), at_end, guard }))
     }
 
     /// A function of its own, so that it takes no room on the stack below the body.
@@ -617,12 +684,16 @@ impl HeldHere {
 
     #[inline(never)]
     fn release(self) -> Result<(), LockError> {
-        let on_lost = self.on_lost;
+        let on_lost = self.at_end.on_lost();
         drop(self.here);
         let lost =
             self.guard.lost_lease().filter(|lease| !self.guard.may_give_away() || !lease.is_handed_over());
         if let Some(lease) = lost.filter(|_| on_lost == OnLost::Error) {
             return Err(lease.lost());
+        }
+        if self.guard.is_released_in_background(self.at_end) {
+            self.guard.release_in_background_blocking();
+            return Ok(());
         }
         let key = named_when_lost(&self.guard, on_lost);
         after_release(key, &self.guard.release_blocking())

@@ -35,6 +35,62 @@ mod guard {
     }
 }
 
+mod release {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[distributed_lock(key = "release:{id}", release = "background")]
+    async fn released_later(id: u32) -> Outcome<Rc<str>> {
+        held(&format!("release:{id}")).await?;
+        Ok(Rc::from(id.to_string()))
+    }
+
+    #[distributed_lock(key = "release:guard:{id}", release = "background", guard = lock)]
+    async fn guarded(id: u32) -> Outcome<String> {
+        assert!(lock.is_held());
+        Ok(format!("{id}"))
+    }
+
+    #[distributed_lock(key = "release:sync:{id}", release = "background")]
+    fn released_later_blocking(id: u32) -> Outcome<u32> {
+        held_blocking(&format!("release:sync:{id}"))?;
+        Ok(id)
+    }
+
+    #[distributed_lock(key = "release:{id}", release = "awaited")]
+    async fn awaited(id: u32) -> Outcome<u32> {
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn a_call_follows_the_release_of_the_one_before() -> Outcome {
+        managers()?;
+        for _ in 0..100 {
+            assert_eq!(&*released_later(7).await?, "7");
+            assert_eq!(guarded(7).await?, "7");
+        }
+        assert_eq!(awaited(7).await?, 7);
+        Ok(())
+    }
+
+    #[test]
+    fn a_sync_call_does_so_too() -> Outcome {
+        managers()?;
+        for _ in 0..100 {
+            assert_eq!(released_later_blocking(7)?, 7);
+        }
+        Ok(())
+    }
+
+    /// The output of a body is not kept, so it need not be `Send`.
+    #[test]
+    fn its_output_need_not_be_send() {
+        fn require_send(_: impl Send) {}
+        require_send(released_later(7));
+    }
+}
+
 mod ticket {
     use std::time::Duration;
 

@@ -87,6 +87,27 @@ async fn counted(request: OnceRequest<Json>, runs: &AtomicU32) -> Result<Once<u3
     request.run(async |_guard| Ok(runs.fetch_add(1, Ordering::Relaxed))).await
 }
 
+/// The result is stored together with the release, so a call waits for that.
+#[test]
+fn a_call_returns_when_its_result_is_stored_whatever_the_manager_says_of_releases() {
+    runtime().block_on(async {
+        for backend in Backend::all() {
+            let hasty = backend.builder().default_release_in_background(true).connect().await.unwrap();
+            let (other, runs) = (backend.manager().await, AtomicU32::new(0));
+            for key in 0..20 {
+                let request = |locks: &LockManager| locks.lock(format!("hasty:{key}")).once(DAY);
+                assert_eq!(counted(request(&hasty), &runs).await.unwrap(), Once::Ran(key));
+                assert_eq!(
+                    counted(request(&other), &runs).await.unwrap(),
+                    Once::Replayed(key),
+                    "{}",
+                    backend.name
+                );
+            }
+        }
+    });
+}
+
 #[test]
 fn a_body_runs_once_and_later_callers_get_its_result() {
     runtime().block_on(async {

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{
-    Holder, LockError, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
-    Ticket, distributed_lock,
+    Holder, LockError, LockGuard, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost,
+    ReleaseOutcome, Ticket, distributed_lock,
 };
 
 /// How managers work: see the table above.
@@ -190,6 +190,7 @@ mod everywhere {
         a_reentrant_call_joins
         max_hold_ends_what_renewals_would_not
         min_hold_keeps_the_key
+        calls_that_do_not_wait_for_their_release_are_in_order
         a_body_may_finish_after_a_loss
         a_lock_is_taken_only_from_the_holder_that_was_seen
         a_holder_shows_since_when_it_has_the_lock
@@ -798,6 +799,41 @@ fn a_waiter_does_not_pass_a_ticket(backend: &Backend) {
             assert!(waiter.await.unwrap().unwrap() > fence);
         }
     });
+}
+
+/// One try each, of all kinds in turn: each call comes behind the release of the one before it.
+fn calls_that_do_not_wait_for_their_release_are_in_order(backend: &Backend) {
+    let locks = backend.builder().default_release_in_background(true).connect_blocking().unwrap();
+    let mut kinds: Vec<fn(&LockManager) -> LockRequest> = vec![
+        |locks| locks.lock("{k}b"),
+        |locks| locks.lock("{k}b").max_hold(60 * SECOND),
+        |locks| locks.lock("{k}b").renew(false),
+        |locks| locks.lock("{k}b").reentrant(true),
+        |locks| locks.lock_all(["{k}a", "{k}b", "c"]),
+    ];
+    let is_counted = backend.servers.len() < 2 && backend.cohort == 0;
+    if is_counted {
+        kinds.push(|locks| locks.lock("{k}b").shared());
+        kinds.push(|locks| locks.lock("{k}b").permits(2));
+    }
+    let fence = |guard: &LockGuard| guard.fencing_token_of("{k}b").unwrap();
+    let mut last = 0;
+    let mut is_later = |fence: u64| {
+        assert!(last < fence, "{last}, {fence}");
+        last = fence;
+    };
+    for round in 0..5 {
+        // In another order each time.
+        kinds.rotate_left(round);
+        for kind in &kinds {
+            is_later(kind(&locks).run_blocking(fence).unwrap());
+        }
+        runtime().block_on(async {
+            for kind in &kinds {
+                is_later(kind(&locks).run(async |guard| fence(guard)).await.unwrap());
+            }
+        });
+    }
 }
 
 fn a_body_may_finish_after_a_loss(backend: &Backend) {

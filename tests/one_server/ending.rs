@@ -124,6 +124,10 @@ fn worker() {
             let guard = locks.lock("k").ttl(30 * LIMIT).acquire_blocking().unwrap();
             drop(guard);
         }
+        "background" => {
+            let request = locks.lock("k").ttl(30 * LIMIT).release_in_background(true);
+            request.run_blocking(|_| ()).unwrap();
+        }
         "handlers" => handlers(&locks),
         "stuck" => stuck(&locks),
         "memory" => no_thread(),
@@ -201,6 +205,17 @@ fn a_sync_program_that_drops_its_guard_and_ends_leaves_no_lock() {
     for _ in 0..5 {
         Worker::start("ending::worker", "sync", &server.url(), &[]).ends();
         assert!(server.keys().is_empty(), "{:?}", server.keys());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_ends_has_released_in_the_background() {
+    let server = RedisServer::start();
+    for _ in 0..5 {
+        Worker::start("ending::worker", "background", &server.url(), &[]).ends();
+        // What the process has written may arrive after its end.
+        eventually("no key is left", || server.keys().is_empty());
     }
 }
 

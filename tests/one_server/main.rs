@@ -4,6 +4,7 @@
 //! | module | question |
 //! | --- | --- |
 //! | `behaviour` | does every backend behave alike: `memory://`, Redis with and without cohorts, a quorum, a Cluster |
+//! | `background` | does a call that does not wait for its release return after one round trip, and leave nothing |
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
@@ -46,6 +47,7 @@
 )]
 
 mod acl;
+mod background;
 mod behaviour;
 mod cohort;
 mod connecting;

@@ -19,7 +19,7 @@ use self::length::Length;
 use self::options::{FLAGS, OPTIONS, hint, is_prefix, meant};
 use self::permits::Permits;
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
-use self::value::{OnLost, TickMissed};
+use self::value::{OnLost, Release, TickMissed};
 use crate::errors::{Errors, list};
 use crate::variables::find;
 
@@ -43,6 +43,7 @@ pub(crate) struct LockArgs {
     pub(crate) tick_at: Option<Expr>,
     pub(crate) tick_missed: Option<TickMissed>,
     pub(crate) on_lost: Option<OnLost>,
+    pub(crate) release: Option<Release>,
     pub(crate) reentrant: Option<bool>,
     pub(crate) guard: Option<Ident>,
     pub(crate) ticket: Option<Ident>,
@@ -79,6 +80,11 @@ impl LockArgs {
     /// The keys, and the request that the key stands for.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &Key> {
         self.all_keys().chain(self.once.as_ref().and_then(|once| once.by.as_ref()))
+    }
+
+    /// `release = "background"`.
+    pub(crate) fn is_released_in_background(&self) -> bool {
+        self.release.as_ref().is_some_and(|release| release.in_background == Some(true))
     }
 
     /// The name that the body sees its lock under.
@@ -244,6 +250,9 @@ impl Draft {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
             "once" | "once_by" | "on_interrupted" | "on_undecodable" => once(args, name, value, errors),
+            "release" => {
+                args.release = Some(Release { name, in_background: errors.keep(value::release(&value)) });
+            }
             "permits" => args.permits = errors.keep(permits::permits(value)),
             "global" | "shared" | "reentrant" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {

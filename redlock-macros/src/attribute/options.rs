@@ -3,7 +3,7 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 25] = [
+pub(crate) const OPTIONS: [&str; 26] = [
     "key",
     "keys",
     "global",
@@ -18,6 +18,7 @@ pub(crate) const OPTIONS: [&str; 25] = [
     "tick_at",
     "tick_missed",
     "on_lost",
+    "release",
     "reentrant",
     "guard",
     "ticket",
@@ -38,7 +39,7 @@ pub(crate) const FLAGS: [&str; 3] = ["global", "shared", "reentrant"];
 pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 21] = [
+const SYNONYMS: [(&str, &[&str]); 22] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("global", &["singleton", "oneforall"]),
@@ -132,6 +133,18 @@ const SYNONYMS: [(&str, &[&str]); 21] = [
         &["missed", "onmissed", "missedtick", "misfire", "misfirepolicy", "onmisfire", "catchup"],
     ),
     ("on_lost", &["onloss", "iflost", "lost"]),
+    (
+        "release",
+        &[
+            "releasemode",
+            "unlock",
+            "onrelease",
+            "releaseinbackground",
+            "backgroundrelease",
+            "asyncrelease",
+            "background",
+        ],
+    ),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
     (
@@ -235,6 +248,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "tick_at" => "tick_at = fire_time",
         "tick_missed" => "tick_missed = \"retry\"",
         "on_lost" => "on_lost = \"finish\"",
+        "release" => "release = \"background\"",
         "reentrant" => "reentrant = true",
         "guard" => "guard = lock",
         "ticket" => "ticket = lock",

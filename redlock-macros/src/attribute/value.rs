@@ -14,6 +14,13 @@ pub(crate) struct OnLost {
     pub(crate) value: Option<WhenLost>,
 }
 
+/// `release` and its value.
+pub(crate) struct Release {
+    pub(crate) name: Ident,
+    /// `None` after an error.
+    pub(crate) in_background: Option<bool>,
+}
+
 /// What happens to a body whose lock is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WhenLost {
@@ -34,6 +41,27 @@ const ON_LOST: [(&str, WhenLost, &[&str]); 3] = [
 ];
 
 const EXPECTED: &str = "`\"cancel\"`, `\"finish\"` or `\"error\"`";
+
+/// The values of `release`, each with other words for it, for suggestions.
+const RELEASE: [(&str, bool, &[&str]); 2] = [
+    (
+        "background",
+        true,
+        &[
+            "async",
+            "asynchronous",
+            "deferred",
+            "detached",
+            "in_background",
+            "later",
+            "lazy",
+            "no_wait",
+            "nowait",
+            "spawn",
+        ],
+    ),
+    ("awaited", false, &["await", "blocking", "now", "sync", "synchronous", "wait", "waited"]),
+];
 
 /// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are
 /// not known here.
@@ -56,16 +84,29 @@ pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
 }
 
 pub(crate) fn when_lost(value: &Expr) -> Result<WhenLost> {
-    let expected = format!("expected `on_lost` to be {EXPECTED}");
+    word(value, "on_lost", &ON_LOST, EXPECTED)
+}
+
+/// True for `"background"`.
+pub(crate) fn release(value: &Expr) -> Result<bool> {
+    word(value, "release", &RELEASE, "`\"background\"` or `\"awaited\"`")
+}
+
+/// A word of an option, with what others call it.
+type Word<T> = (&'static str, T, &'static [&'static str]);
+
+/// One of the words of an option.
+fn word<T: Copy>(value: &Expr, option: &str, words: &[Word<T>], all: &str) -> Result<T> {
+    let expected = format!("expected `{option}` to be {all}");
     let message = match literal(value)? {
         Some(Lit::Str(lit)) => {
             let text = lit.value();
-            if let Some((_, value, _)) = ON_LOST.iter().find(|(name, ..)| *name == text) {
+            if let Some((_, value, _)) = words.iter().find(|(name, ..)| *name == text) {
                 return Ok(*value);
             }
-            match meant(&text) {
-                Some(word) => format!("unknown `on_lost = \"{text}\"`, did you mean `\"{word}\"`?"),
-                None => format!("unknown `on_lost = \"{text}\"`, expected {EXPECTED}"),
+            match meant(&text, words) {
+                Some(word) => format!("unknown `{option} = \"{text}\"`, did you mean `\"{word}\"`?"),
+                None => format!("unknown `{option} = \"{text}\"`, expected {all}"),
             }
         }
         Some(lit) => format!("{expected}, found {}", describe(lit)),
@@ -74,8 +115,8 @@ pub(crate) fn when_lost(value: &Expr) -> Result<WhenLost> {
                 Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
                 _ => None,
             };
-            match name.as_deref().and_then(meant) {
-                Some(word) => format!("expected a string: write `on_lost = \"{word}\"`"),
+            match name.as_deref().and_then(|name| meant(name, words)) {
+                Some(word) => format!("expected a string: write `{option} = \"{word}\"`"),
                 None => expected,
             }
         }
@@ -99,14 +140,14 @@ pub(crate) fn reruns(value: &Expr, option: &str) -> Result<bool> {
     }
 }
 
-/// The value of `on_lost` that `text` was probably meant to be.
-fn meant(text: &str) -> Option<&'static str> {
+/// The word that `text` was probably meant to be.
+fn meant<T>(text: &str, words: &[Word<T>]) -> Option<&'static str> {
     let text = text.trim().to_lowercase();
-    ON_LOST
+    words
         .iter()
         .find(|(ours, _, others)| *ours == text || others.contains(&text.as_str()))
         .map(|(ours, ..)| *ours)
-        .or_else(|| nearest(&text, ON_LOST.map(|(ours, ..)| ours)))
+        .or_else(|| nearest(&text, words.iter().map(|(ours, ..)| *ours)))
 }
 
 /// `tick_missed` and its value.
@@ -302,7 +343,7 @@ pub(super) fn describe(lit: &Lit) -> &'static str {
 mod tests {
     use syn::Expr;
 
-    use super::{ON_LOST, WhenLost, boolean, expression, meant, when_lost};
+    use super::{ON_LOST, RELEASE, WhenLost, Word, boolean, expression, meant, release, when_lost};
     use crate::attribute::keys::{Key, key};
     use crate::attribute::length::{Length, length};
     use crate::errors::Errors;
@@ -389,14 +430,38 @@ mod tests {
     }
 
     #[test]
+    fn release_is_one_of_two_words() {
+        let found = |text: &str| {
+            syn::parse_str(text).and_then(|value| release(&value)).map_err(|error| error.to_string())
+        };
+        for (name, in_background, _) in RELEASE {
+            assert_eq!(found(&format!("\"{name}\"")), Ok(in_background));
+        }
+        for (text, hint) in [
+            ("\"Background\"", "did you mean `\"background\"`?"),
+            ("\"backround\"", "did you mean `\"background\"`?"),
+            ("\"nowait\"", "did you mean `\"background\"`?"),
+            ("\"sync\"", "did you mean `\"awaited\"`?"),
+            ("\"never\"", "expected `\"background\"` or `\"awaited\"`"),
+            ("background", "write `release = \"background\"`"),
+            ("true", "expected `release` to be `\"background\"` or `\"awaited\"`, found a boolean"),
+        ] {
+            let error = found(text).err().unwrap_or_default();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn words_of_others_are_not_ours() {
-        for (ours, _, others) in ON_LOST {
-            for other in others {
-                assert!(
-                    meant(other) == Some(ours) && ON_LOST.iter().all(|(ours, ..)| ours != other),
-                    "{other}"
-                );
+        fn are_not_ours<T>(words: &[Word<T>]) {
+            for (ours, _, others) in words {
+                for other in *others {
+                    let is_ours = words.iter().any(|(ours, ..)| ours == other);
+                    assert!(meant(other, words) == Some(*ours) && !is_ours, "{other}");
+                }
             }
         }
+        are_not_ours(&ON_LOST);
+        are_not_ours(&RELEASE);
     }
 }

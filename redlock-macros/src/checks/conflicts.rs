@@ -26,6 +26,21 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
         with_a_ticket(args, ticket, errors);
     }
     with_a_tick(args, errors);
+    if args.is_released_in_background()
+        && args.once.is_some()
+        && let Some(release) = &args.release
+    {
+        errors.at(&release.name, "a body that runs once waits until its result is stored: remove `release`");
+    }
+    if args.is_released_in_background()
+        && let Some(OnLost { value: Some(WhenLost::Error), .. }) = &args.on_lost
+        && let Some(release) = &args.release
+    {
+        errors.at(
+            &release.name,
+            "`on_lost = \"error\"` tells the caller of a loss that only the release finds: remove `release`, or `on_lost`",
+        );
+    }
     if let (Some(_), Some(permits)) = (&args.shared, &args.permits) {
         errors.at(
             permits.value(),
@@ -308,6 +323,8 @@ mod tests {
             "permits = { limit }, on_busy = None",
             "tick = \"1h\", on_busy = Ok(()), wait = \"forever\"",
             "tick_at = at, tick_missed = \"skip\", guard = lock, reentrant = false",
+            "release = \"background\", on_lost = \"finish\", min_hold = \"1m\"",
+            "release = \"awaited\", on_lost = \"error\"",
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), false);
             assert!(errors.is_empty(), "{text}: {errors:?}");
@@ -337,6 +354,11 @@ mod tests {
             ("tick = hour, min_hold = \"1m\"", vec!["remove `min_hold`, or `tick`"]),
             ("tick = \"1h\", reentrant", vec!["remove `reentrant`, or `tick`"]),
             ("tick = \"1h\", ticket = lock", vec!["remove `ticket`, or `tick`"]),
+            ("release = \"background\", once = \"1h\"", vec!["until its result is stored: remove `release`"]),
+            (
+                "release = \"background\", on_lost = \"error\"",
+                vec!["that only the release finds: remove `release`"],
+            ),
             ("permits = n, shared = true", vec!["remove one of them"]),
             (
                 "max_hold = \"1m\", min_hold = \"2m\", renew = false, ttl = \"59s\", wait = 1",

@@ -347,8 +347,11 @@ impl<'a> Expansion<'a> {
     fn awaited(&self, lock: &TokenStream, body: &TokenStream, guarded: bool) -> TokenStream {
         let Self { krate, lock: lock_name, body: body_name, .. } = self;
         let span = Span::mixed_site();
+        let in_background = self.args.is_released_in_background();
         let run = match (self.args.once.is_some(), guarded) {
+            (false, false) if in_background => "run_in_background",
             (false, false) => "run",
+            (false, true) if in_background => "run_with_guard_in_background",
             (false, true) => "run_with_guard",
             (true, false) => "run_once",
             (true, true) => "run_once_with_guard",

@@ -216,6 +216,10 @@ impl Request<'_> {
             Some(WhenLost::Cancel) => constants.push(quote_spanned!(span=> Cancel)),
             None => {}
         }
+        let in_background = args.release.as_ref().and_then(|release| release.in_background);
+        constants.extend(
+            in_background.map(|in_background| quote_spanned!(span=> ReleaseInBackground(#in_background))),
+        );
         constants.extend(args.reentrant.map(|reentrant| quote_spanned!(span=> Reentrant(#reentrant))));
         (constants, calls)
     }

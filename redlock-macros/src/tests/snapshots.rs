@@ -91,6 +91,19 @@ fn shared() {
 }
 
 #[test]
+fn released_in_background() {
+    compare(
+        "released_in_background",
+        quote!(key = "stock:{sku}", release = "background"),
+        quote! {
+            async fn purchase(sku: &str) -> Result<Receipt, ShopError> {
+                shop::purchase(sku).await
+            }
+        },
+    );
+}
+
+#[test]
 fn permits() {
     compare(
         "permits",

@@ -187,7 +187,8 @@ impl LockManagerBuilder {
                 reason: format!("the thread of the lock manager cannot be started: {error}").into(),
             }
         })?;
-        let engine = engine.with_prefix(self.prefix);
+        let engine =
+            engine.with_prefix(self.prefix).releasing_in_background(self.defaults.release_in_background);
         Ok(LockManager::new(engine, self.io_timeout, self.max_waiters, self.defaults))
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     events: Events,
     /// What the names of its locks begin with on the server.
     prefix: String,
+    /// By default, a call does not wait for its release.
+    releases_in_background: bool,
     /// `None` where the locks are not in memory.
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
@@ -101,6 +103,7 @@ impl Engine {
             clock,
             events: Events::default(),
             prefix: String::new(),
+            releases_in_background: false,
             tested,
             home,
             process: AtomicU32::new(host::process_id()),
@@ -111,6 +114,17 @@ impl Engine {
     pub(crate) fn with_prefix(mut self, prefix: String) -> Self {
         self.prefix = prefix;
         self
+    }
+
+    /// With what a call does that does not say whether it waits for its release.
+    pub(crate) fn releasing_in_background(mut self, releases_in_background: bool) -> Self {
+        self.releases_in_background = releases_in_background;
+        self
+    }
+
+    /// By default, a call does not wait for its release.
+    pub(crate) fn releases_in_background(&self) -> bool {
+        self.releases_in_background
     }
 
     /// What the names of its locks begin with on the server.

@@ -182,6 +182,8 @@ pub enum Given {
     TickSkip,
     /// `tick_missed = "retry"`
     TickRetry,
+    /// `release = "background"`, or `"awaited"`: false
+    ReleaseInBackground(bool),
 }
 
 /// Where one request comes from.

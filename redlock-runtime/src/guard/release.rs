@@ -5,7 +5,7 @@
 //! the process may end next, it waits for the answer, but not longer than `io_timeout`. Each lock
 //! of a guard is released once, and a joined one by the outer guard alone.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +24,7 @@ use crate::ground::error::LockError;
 use crate::ground::host::Runtime;
 use crate::ground::one_or_many::{OneOrAll, OneOrMany};
 use crate::ground::outcome::ReleaseOutcome;
+use crate::options::{AtEnd, OnLost};
 
 impl LockGuard {
     /// Releases the lock, and returns whether it was still held. A lock that another caller holds
@@ -83,11 +84,54 @@ impl LockGuard {
 
     /// Sends the release at once; the future only waits for the outcome.
     pub(crate) fn begin_release(&self) -> PendingRelease {
+        self.ends_well();
+        all_released(self.grants.map(|grant| self.release_one(grant)))
+    }
+
+    /// The hold ends, and its tick was run.
+    fn ends_well(&self) {
         self.hold.ends();
         for grant in self.grants.as_slice().iter().filter(|grant| !grant.is_joined) {
             grant.lease().ends_tick();
         }
-        all_released(self.grants.map(|grant| self.release_one(grant)))
+    }
+
+    /// Sends the release, for a caller that does not wait for its outcome.
+    pub(crate) fn release_in_background(&self) {
+        self.ends_well();
+        for grant in self.grants.as_slice() {
+            if !grant.is_released.swap(true, Ordering::Relaxed) {
+                self.engine.send(Command::Release { id: grant.hold.id, response: None });
+            }
+        }
+    }
+
+    /// [`release_in_background`](Self::release_in_background) for sync code, outside of a runtime:
+    /// the loop of the engine writes the release before this returns, where this thread can poll it,
+    /// because the process may end next.
+    pub(crate) fn release_in_background_blocking(&self) {
+        if Runtime::current().is_some() {
+            self.release_in_background();
+            return;
+        }
+        let mut is_sent = false;
+        let sent = poll_fn(|cx| {
+            if is_sent {
+                return Poll::Ready(());
+            }
+            self.release_in_background();
+            is_sent = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        });
+        block_on(&self.engine, sent);
+    }
+
+    /// True when a call of this guard's lock does not wait for its release.
+    pub(crate) fn is_released_in_background(&self, at_end: AtEnd) -> bool {
+        let in_background = at_end.in_background();
+        at_end.on_lost() != OnLost::Error
+            && in_background.unwrap_or_else(|| self.engine.releases_in_background())
     }
 
     /// Sends the release of a body that runs once, and what has become of it.

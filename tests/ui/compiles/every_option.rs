@@ -37,6 +37,16 @@ async fn holding() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", release = "background", min_hold = "1s")]
+async fn released_in_background() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "a", release = "awaited")]
+fn awaited() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "a", shared, min_hold = "1s")]
 async fn shared() -> Result<(), LockError> {
     Ok(())
@@ -130,6 +140,7 @@ fn of_an_expression(id: u32) -> Result<u32, LockError> {
 #[test]
 fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
+    let _ = (released_in_background, awaited);
     let _ = (shared, permits, permits_of_an_expression);
     let _ =
         (tick, tick_of_a_scheduler, tick_of_another_type::<u32>, tick_of_an_expression, tick_that_never_ends);

@@ -99,6 +99,11 @@ fn on_lost_on_a_sync_function_and_misspelled(sku: &str) -> Result<(), LockError>
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", on_lost = "error", release = "background")]
+async fn a_loss_that_nobody_hears_of(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 mod on_lost_on_a_sync_function_that_returns_a_future {
     use super::*;
     use std::future::Future;

@@ -98,6 +98,21 @@ async fn on_busy_closure(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", release = "nowait")]
+async fn release_of_others(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", release = true)]
+async fn release_boolean(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", release = background)]
+async fn release_without_quotes(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "stock:{sku}", on_error = Ok(()))]
 async fn on_error_value(sku: &str) -> Result<(), LockError> {
     Ok(())

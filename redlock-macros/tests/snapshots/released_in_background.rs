@@ -1,0 +1,45 @@
+async fn purchase(sku: &str) -> Result<Receipt, ShopError> {
+    match ::redlocked::__private::run_in_background(
+            ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
+                        ::redlocked::__private::KeyTemplate::render(
+                            &__key,
+                            ::core::format_args!(
+                                "stock:{sku}", sku =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & sku)
+                            ),
+                            "",
+                        ),
+                        &::redlocked::__private::Site {
+                            function: ::core::concat!(
+                                ::core::module_path!(), "::purchase"
+                            ),
+                            template: "stock:{sku}",
+                            fenced: false,
+                            given: &[
+                                ::redlocked::__private::Given::ReleaseInBackground(true),
+                            ],
+                        },
+                    )
+                };
+                let __body = async move {
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<Result<Receipt, ShopError>>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    shop::purchase(sku).await
+                };
+                (__lock, __body)
+            }),
+        )
+        .await
+    {
+        ::core::result::Result::Ok(__output) => return __output,
+        ::core::result::Result::Err(__error) => {
+            return ::redlocked::FromLockError::from_lock_error(__error);
+        }
+    }
+}
