@@ -1,4 +1,4 @@
-//! The instructions that nine ways to use a lock cost the client and the server, counted by
+//! The instructions that ten ways to use a lock cost the client and the server, counted by
 //! callgrind, beside the figures in `figures.txt`: a figure that has grown by more than 2 % is red
 //! until the file is changed.
 //!

@@ -55,6 +55,7 @@ const fn way(name: &'static str, times: u64, go: fn(u64, &[&str])) -> Way {
 pub(crate) const WAYS: &[Way] = &[
     way("uncontended", 400, uncontended),
     way("fenced", 400, fenced),
+    way("together", 800, together),
     way("counted", 400, counted),
     way("sync", 400, sync),
     way("hand-off", 400, hand_off),
@@ -94,12 +95,34 @@ fn uncontended(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same, with a body that could ask for its fencing token.
+/// After this time a request with a fencing token looks at the clock of the server by a script. Waited for,
+/// it does so in each run.
+const LOOKS_AGAIN: Duration = Duration::from_millis(10);
+
+/// The same, with a body that could ask for its fencing token, of a process that has few locks a second.
 fn fenced(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let locks = connect(urls[0]).await;
         for _ in 0..times {
+            tokio::time::sleep(LOOKS_AGAIN).await;
             locks.lock(KEY).ttl(TTL).run(async |_| ()).await.unwrap();
+        }
+    });
+}
+
+/// Sixteen such callers at once, whose requests share a write: the first one looks for all.
+fn together(times: u64, urls: &[&str]) {
+    const CALLERS: u64 = 16;
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        for _ in 0..times / CALLERS {
+            tokio::time::sleep(LOOKS_AGAIN).await;
+            let mut calls = JoinSet::new();
+            for caller in 0..CALLERS {
+                let request = locks.lock(format!("{KEY}:{caller:02}")).ttl(TTL);
+                calls.spawn(async move { request.run(async |_| ()).await.unwrap() });
+            }
+            calls.join_all().await;
         }
     });
 }
