@@ -336,23 +336,20 @@ impl Scripts {
 pub(crate) fn source(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis");
     let list = std::fs::read_to_string(folder.join("scripts.rs")).unwrap();
-    let acquire = list.split("macro_rules! acquire").nth(1).unwrap().split("concat!(").nth(1).unwrap();
-    let acquire = acquire.split("\n        )\n").next().unwrap();
+    let acquire = list.split("const ACQUIRE: &[&str] = &[").nth(1).unwrap().split("];").next().unwrap();
     let arm = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
-    let list = arm.split("\n            Self::").next().unwrap().replace("acquire!()", acquire);
+    let ends = ["\n            Self::", "\n            //", "\n        }\n"];
+    let arm = ends.iter().fold(arm, |arm, end| arm.split(end).next().unwrap());
     // What stands between the parts is Lua, too.
-    let (mut source, mut is_part) = (String::new(), false);
-    for (number, text) in list.split('"').enumerate() {
-        if number % 2 == 0 {
-            is_part = match (text.rfind("parts!("), text.rfind(')')) {
-                (Some(begins), ends) => ends.is_none_or(|ends| ends < begins),
-                (None, Some(_)) => false,
-                (None, None) => is_part,
-            };
-        } else if is_part {
-            source.push_str(&edited(text));
-        } else {
+    let mut source = String::new();
+    for (number, text) in arm.replace("ACQUIRE", acquire).split('"').enumerate() {
+        if number % 2 == 1 {
             source.push_str(&text.replace("\\n", "\n"));
+            continue;
+        }
+        let words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+        for name in words.filter(|word| !matches!(*word, "" | "part" | "parts")) {
+            source.push_str(&edited(name));
         }
     }
     source

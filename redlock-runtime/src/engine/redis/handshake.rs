@@ -192,8 +192,9 @@ impl HandshakeCommands {
         // Raises the clock of fencing tokens to the server's time. If this fails, the acquires
         // raise it.
         let above_all = ABOVE_ALL.to_string();
-        let clock = clock
-            .map(|clock| add(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
+        let clock = clock.map(|clock| {
+            add(&["EVAL", &RAISE.concat(), "3", clock, clock, clock, "", "", "", "", "", &above_all])
+        });
         Self {
             pipeline,
             kill,

@@ -1,32 +1,103 @@
 //! The scripts that run on a server: which there are, and for which request.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
+
+use sha1_smol::Sha1;
 
 use crate::engine::protocol::Action;
 
-macro_rules! parts {
-    ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
-}
+/// What a server needs of the files below `scripts/`: their lines without comments and indentation.
+macro_rules! files {
+    ($($name:ident)*) => {
+        #[expect(non_upper_case_globals, reason = "as the file")]
+        mod part {
+            use super::{code, code_length};
 
-/// acquire.lua and the parts before it, as a function.
-macro_rules! acquire {
-    () => {
-        concat!(
-            "local function acquire(KEYS, ARGV)\n",
-            parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire"),
-            "end\n"
-        )
+            $(pub(super) const $name: &str = {
+                const FILE: &[u8] = include_bytes!(concat!("scripts/", stringify!($name), ".lua"));
+                const CODE: [u8; code_length(FILE)] = code(FILE);
+                // The words of a file are ASCII.
+                match std::str::from_utf8(&CODE) {
+                    Ok(code) => code,
+                    Err(_) => "",
+                }
+            };)*
+        }
     };
 }
 
+macro_rules! parts {
+    ($($name:ident)*) => { &[$(part::$name),*] };
+}
+
+files! {
+    acquire
+    acquire_all
+    acquire_once
+    announce
+    caller
+    confirm_counted
+    counted
+    delete
+    draw
+    end
+    end_tick
+    enter
+    enter_free
+    fence
+    finish
+    finish_alone
+    finish_arguments
+    force_release
+    free
+    give
+    give_up
+    grant
+    granted
+    hand_over
+    inspect
+    join
+    keep
+    keep_result
+    leader
+    leave
+    leave_counted
+    leave_free
+    mark
+    once
+    pass_on
+    place
+    queue
+    raise
+    raise_fence
+    record
+    redeem
+    release
+    renew
+    renew_all
+    repair
+    reserve
+    sharded
+    state
+    stay
+    stuck
+    take
+    take_away
+    tell
+    tick
+    time
+    vote
+    watch
+}
+
 /// Raises the clock of fencing tokens, when a connection begins.
-pub(super) const RAISE: &str = parts!("time" "fence" "raise");
+pub(super) const RAISE: &[&str] = parts!(time fence raise);
 
 /// Renews without `exactly`, so it never tells waiters.
-pub(super) const CONFIRM: &str = parts!("granted" "keep" "mark" "renew");
+pub(super) const CONFIRM: &[&str] = parts!(granted keep mark renew);
 
 /// The same for one of several that have a counted lock.
-pub(super) const CONFIRM_COUNTED: &str = parts!("confirm_counted");
+pub(super) const CONFIRM_COUNTED: &str = part::confirm_counted;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
@@ -66,6 +137,7 @@ impl Script {
     const COUNT: usize = 30;
 
     /// In the order of their declaration.
+    #[cfg(test)]
     const ALL: [Self; Self::COUNT] = [
         Self::Acquire,
         Self::Renew,
@@ -133,79 +205,144 @@ impl Script {
 
     /// `sharded`: in a Cluster, inboxes are sharded channels.
     pub(super) fn source(self, sharded: bool) -> &'static str {
-        static SHARDED: LazyLock<[String; Script::COUNT]> =
-            LazyLock::new(|| Script::ALL.map(|script| on_sharded_channels(script.plain())));
-        if sharded { &SHARDED[self.index()] } else { self.plain() }
-    }
-
-    fn plain(self) -> &'static str {
-        match self {
-            Self::Acquire => {
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire")
-            }
-            Self::Renew => parts!("granted" "keep" "time" "mark" "queue" "tell" "renew"),
-            Self::PassOn => parts!("time" "mark" "queue" "tell" "pass_on"),
-            Self::Release => {
-                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release")
-            }
-            Self::Delete => parts!("delete"),
-            Self::Inspect => parts!("mark" "state" "inspect"),
-            Self::ForceRelease => {
-                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "force_release")
-            }
-            Self::TakeAway => parts!("mark" "take_away"),
-            Self::Vote => parts!("granted" "vote"),
-            Self::RaiseFence => parts!("granted" "raise_fence"),
-            Self::Repair => parts!("granted" "repair"),
-            Self::GiveUp => parts!("granted" "give_up"),
-            Self::Reserve => parts!("mark" "reserve"),
-            Self::Draw => parts!("time" "fence" "mark" "draw"),
-            Self::Announce => parts!("mark" "record" "announce"),
-            Self::Leader => parts!("mark" "record" "leader"),
-            Self::RenewAll => parts!("mark" "renew_all"),
-            Self::Watch => parts!("granted" "watch"),
-            Self::Redeem => parts!("time" "fence" "mark" "queue" "caller" "tell" "give" "redeem"),
-            Self::Enter => parts!(
-                "enter_free" "time" "fence" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "enter"
-            ),
-            Self::Stay => parts!("time" "stay" "granted" "keep" "mark" "renew"),
-            Self::End => parts!(
-                "time" "fence" "mark" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "end" "granted" "keep" "renew"
-            ),
-            Self::Leave => parts!(
-                "leave_counted" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "leave" "release"
-            ),
-            Self::AcquireOnce => concat!(parts!("mark" "once"), acquire!(), parts!("acquire_once")),
-            Self::Finish => parts!(
-                "finish_arguments" "granted" "time" "mark" "once" "keep_result" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "finish" "release"
-            ),
-            Self::FinishAlone => parts!("finish_arguments" "mark" "once" "keep_result" "finish_alone"),
-            Self::AcquireAll => concat!(acquire!(), parts!("acquire_all")),
-            Self::Tick => concat!(acquire!(), parts!("tick")),
-            // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
-            Self::EndTick => concat!(
-                "local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n",
-                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release"),
-                "end\n",
-                parts!("granted" "end_tick")
-            ),
-            Self::GiveUpTick => concat!(
-                "local function release(KEYS, ARGV)\nARGV = {ARGV[1]}\n",
-                parts!("granted" "give_up"),
-                "end\n",
-                parts!("granted" "end_tick")
-            ),
-        }
+        &self.text(sharded).source
     }
 
     pub(super) fn hash(self, sharded: bool) -> &'static str {
-        static HASHES: LazyLock<[[String; Script::COUNT]; 2]> = LazyLock::new(|| {
-            [false, true].map(|sharded| {
-                Script::ALL.map(|script| redis::Script::new(script.source(sharded)).get_hash().to_owned())
-            })
-        });
-        &HASHES[usize::from(sharded)][self.index()]
+        &self.text(sharded).hash
     }
+
+    /// Joined by the first request for it: each part is in the program once, and a process needs few
+    /// of the scripts.
+    fn text(self, sharded: bool) -> &'static Text {
+        static TEXTS: [[OnceLock<Text>; Script::COUNT]; 2] =
+            [const { [const { OnceLock::new() }; Script::COUNT] }; 2];
+        TEXTS[usize::from(sharded)][self.index()].get_or_init(|| {
+            let plain = self.parts().concat().concat();
+            let source = if sharded { on_sharded_channels(plain) } else { plain };
+            Text { hash: Sha1::from(&source).digest().to_string(), source }
+        })
+    }
+
+    fn parts(self) -> &'static [&'static [&'static str]] {
+        /// acquire.lua and the parts before it, as a function.
+        const ACQUIRE: &[&str] = &[
+            "local function acquire(KEYS, ARGV)\n",
+            part::time,
+            part::fence,
+            part::take,
+            part::mark,
+            part::queue,
+            part::caller,
+            part::join,
+            part::tell,
+            part::stuck,
+            part::give,
+            part::grant,
+            part::counted,
+            part::place,
+            part::acquire,
+            "end\n",
+        ];
+        match self {
+            Self::Acquire => {
+                &[parts!(time fence take mark queue caller join tell stuck give grant counted place acquire)]
+            }
+            Self::Renew => &[parts!(granted keep time mark queue tell renew)],
+            Self::PassOn => &[parts!(time mark queue tell pass_on)],
+            Self::Release => &[
+                parts!(free granted time hand_over mark queue fence tell stuck give caller grant counted leave_free release),
+            ],
+            Self::Delete => &[parts!(delete)],
+            Self::Inspect => &[parts!(mark state inspect)],
+            Self::ForceRelease => {
+                &[parts!(time fence mark state queue caller tell stuck give grant counted force_release)]
+            }
+            Self::TakeAway => &[parts!(mark take_away)],
+            Self::Vote => &[parts!(granted vote)],
+            Self::RaiseFence => &[parts!(granted raise_fence)],
+            Self::Repair => &[parts!(granted repair)],
+            Self::GiveUp => &[parts!(granted give_up)],
+            Self::Reserve => &[parts!(mark reserve)],
+            Self::Draw => &[parts!(time fence mark draw)],
+            Self::Announce => &[parts!(mark record announce)],
+            Self::Leader => &[parts!(mark record leader)],
+            Self::RenewAll => &[parts!(mark renew_all)],
+            Self::Watch => &[parts!(granted watch)],
+            Self::Redeem => &[parts!(time fence mark queue caller tell give redeem)],
+            Self::Enter => &[parts!(
+                enter_free time fence mark queue caller join tell stuck give grant counted place enter
+            )],
+            Self::Stay => &[parts!(time stay granted keep mark renew)],
+            Self::End => &[parts!(
+                time fence mark queue caller tell stuck give grant counted end granted keep renew
+            )],
+            Self::Leave => &[parts!(
+                leave_counted granted time hand_over mark queue fence tell stuck give caller grant counted leave_free leave release
+            )],
+            Self::AcquireOnce => &[parts!(mark once), ACQUIRE, parts!(acquire_once)],
+            Self::Finish => &[parts!(
+                finish_arguments granted time mark once keep_result queue fence tell stuck give caller grant counted leave_free finish release
+            )],
+            Self::FinishAlone => &[parts!(finish_arguments mark once keep_result finish_alone)],
+            Self::AcquireAll => &[ACQUIRE, parts!(acquire_all)],
+            Self::Tick => &[ACQUIRE, parts!(tick)],
+            // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
+            Self::EndTick => &[
+                &["local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n"],
+                parts!(free granted time hand_over mark queue fence tell stuck give caller grant counted leave_free release),
+                &["end\n"],
+                parts!(granted end_tick),
+            ],
+            Self::GiveUpTick => &[
+                &["local function release(KEYS, ARGV)\nARGV = {ARGV[1]}\n"],
+                parts!(granted give_up),
+                &["end\n"],
+                parts!(granted end_tick),
+            ],
+        }
+    }
+}
+
+/// A script as a server gets it.
+struct Text {
+    source: String,
+    hash: String,
+}
+
+/// How long [`code`] is.
+const fn code_length(file: &[u8]) -> usize {
+    walk(file, &mut [])
+}
+
+const fn code<const LENGTH: usize>(file: &[u8]) -> [u8; LENGTH] {
+    let mut code = [0; LENGTH];
+    walk(file, &mut code);
+    code
+}
+
+/// Writes the lines into `code`, as far as it has room, and returns how long all are.
+const fn walk(file: &[u8], code: &mut [u8]) -> usize {
+    let (mut at, mut length) = (0, 0);
+    while at < file.len() {
+        while at < file.len() && (file[at] == b' ' || file[at] == b'\n') {
+            at += 1;
+        }
+        let is_comment = at + 1 < file.len() && file[at] == b'-' && file[at + 1] == b'-';
+        while at < file.len() {
+            if !is_comment {
+                if length < code.len() {
+                    code[length] = file[at];
+                }
+                length += 1;
+            }
+            at += 1;
+            if file[at - 1] == b'\n' {
+                break;
+            }
+        }
+    }
+    length
 }
 
 /// The scripts that a connection has sent with their source.
@@ -224,16 +361,16 @@ impl SentScripts {
 }
 
 /// Publishes through the functions of sharded.lua.
-fn on_sharded_channels(script: &str) -> String {
+fn on_sharded_channels(script: String) -> String {
     if !script.contains("'PUBLISH'") {
-        return script.to_owned();
+        return script;
     }
     let script = script
         .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
         .replace("redis.acl_check_cmd('PUBLISH', ", "may_notify(")
         .replace("redis.pcall('PUBLISH', ", "notify(")
         .replace("redis.call('PUBLISH', ", "must_notify(");
-    format!("{}{script}", include_str!("scripts/sharded.lua"))
+    format!("{}{script}", part::sharded)
 }
 
 #[cfg(test)]
@@ -241,6 +378,18 @@ mod tests {
     use super::*;
     use crate::engine::protocol::{CLAIM, QUEUE_TTL};
     use crate::engine::redis::fence_floor::{BEHIND, LEAST};
+
+    #[test]
+    fn a_server_gets_the_lines_of_a_file_without_comments_and_indentation() {
+        const FILE: &[u8] = b"-- Takes it.\n\nif free then\n  -- Now.\n  take('--') -- it\nend\n";
+        const CODE: [u8; code_length(FILE)] = code(FILE);
+        assert_eq!(std::str::from_utf8(&CODE), Ok("if free then\ntake('--') -- it\nend\n"));
+        for script in Script::ALL {
+            let source = script.source(true);
+            assert!(source.is_ascii() && source.ends_with('\n'), "{source}");
+            assert!(source.lines().all(|line| !line.is_empty() && !line.starts_with([' ', '-'])), "{source}");
+        }
+    }
 
     #[test]
     fn scripts_are_in_the_order_of_their_declaration() {
@@ -259,18 +408,18 @@ mod tests {
             let [plain, text] = [format!("local {name} = {number}"), format!("local {name} = '{number}'")];
             assert!(source.lines().any(|line| line == plain || line == text), "{name}");
         }
-        let short_way = include_str!("scripts/hand_over.lua");
+        let short_way = part::hand_over;
         let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, '{}', 100, ", CLAIM.as_millis());
         assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
         let noted = format!("redis.pcall('SET', claim, next_inbox, 'PX', '{}')", QUEUE_TTL.as_millis());
         assert!(short_way.contains(&noted), "{noted}");
         // The grace in the short ways of counted locks, and with the ms by which they round up.
         for (short_way, needs) in [
-            (include_str!("scripts/enter_free.lua"), ">= lasts + 100\n"),
-            (include_str!("scripts/enter_free.lua"), "px = lasts + 100 + (lasts - lasts % 3) / 3\n"),
-            (include_str!("scripts/enter_free.lua"), &format!(" or {LEAST}) then\n")),
-            (include_str!("scripts/stay.lua"), "lasts + 100 + math.floor(lasts / 3)"),
-            (include_str!("scripts/leave_counted.lua"), "left + 100)"),
+            (part::enter_free, ">= lasts + 100\n"),
+            (part::enter_free, "px = lasts + 100 + (lasts - lasts % 3) / 3\n"),
+            (part::enter_free, &format!(" or {LEAST}) then\n")),
+            (part::stay, "lasts + 100 + math.floor(lasts / 3)"),
+            (part::leave_counted, "left + 100)"),
         ] {
             assert!(short_way.contains(needs), "{needs}");
         }
@@ -280,7 +429,7 @@ mod tests {
     fn in_a_cluster_only_a_hint_is_published_to_all_nodes() {
         for script in Script::ALL {
             let source = script.source(true);
-            let script = source.strip_prefix(include_str!("scripts/sharded.lua")).unwrap_or(source);
+            let script = source.strip_prefix(part::sharded).unwrap_or(source);
             assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
         }
         for script in [

@@ -140,7 +140,7 @@ impl Confirmer {
                 command.arg(CONFIRM_COUNTED).arg(1).arg(&*request.name).arg(request.phase);
             } else {
                 command
-                    .arg(CONFIRM)
+                    .arg(CONFIRM.concat())
                     .arg(1)
                     .arg(&*request.name)
                     .arg(request.token.value())

@@ -11,7 +11,7 @@ macro_rules! scripts {
         $(pub const $name: &str = concat!($(part!($part)),+);)+
 
         /// As they stand in the engine's source.
-        const MADE_OF: &[&str] = &[$(concat!($("\"", $part, "\" "),+)),+];
+        const MADE_OF: &[&str] = &[$(concat!($($part, " "),+)),+];
     };
 }
 
