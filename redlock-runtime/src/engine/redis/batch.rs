@@ -10,13 +10,12 @@
 
 use std::iter::repeat;
 
-use redis::Value;
-
 use super::command::write_command;
 use super::decode::{nonsense, read, refusal};
 use super::encode::{CLIENT_CACHING, Encoder, is_renewal};
 use super::exchange::Exchange;
 use super::scripts::Script;
+use super::value::Value;
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 
@@ -177,6 +176,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::redis::value::ServerError;
     use crate::ground::token::Token;
 
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };
@@ -218,7 +218,7 @@ mod tests {
     const ACTIONS: [Action; 4] = [RENEW, Action::Watch, RENEW, RENEW];
 
     fn error(words: &str) -> Value {
-        redis::parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap_or(Value::Nil)
+        Value::ServerError(ServerError::said(words.as_bytes()))
     }
 
     #[test]

@@ -159,10 +159,8 @@ fn write_length(into: &mut Vec<u8>, kind: u8, length: usize) {
 /// The words of the command that these bytes are.
 #[cfg(test)]
 pub(super) fn words_of(command: &[u8]) -> Vec<String> {
-    match redis::parse_redis_value(command).map(redis::from_redis_value) {
-        Ok(Ok(words)) => words,
-        other => unreachable!("{other:?}"),
-    }
+    let words = redis::parse_redis_value(command).and_then(|words| Ok(redis::from_redis_value(words)?));
+    words.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
 #[cfg(test)]

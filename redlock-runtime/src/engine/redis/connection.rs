@@ -3,8 +3,6 @@
 use std::task::{Context, Poll};
 use std::vec;
 
-use redis::Value;
-
 use super::batch::{self, SharedCall};
 use super::command::write_command;
 use super::decode::{nonsense, read, read_direct, read_direct_fenced, refusal};
@@ -15,6 +13,7 @@ use super::fence_floor::FenceFloor;
 use super::handshake::Session;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
+use super::value::Value;
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo, Verdict};
 use crate::ground::capabilities::Abilities;

@@ -4,11 +4,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ServerError, Value};
-
 use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
+use super::value::{self, ServerError, Value};
 use crate::engine::protocol::{
     Action, ConnectionEvent, Counted, Inspection, LastTick, NotRun, Place, Push, PushKind, Record, Redirect,
     Refusal, Reply, RunRecord, ServerTime, Verdict,
@@ -413,19 +412,19 @@ fn redirect(once: bool, details: &str) -> Option<Redirect> {
 
 /// A push about a lock outside our keyspace is dropped: any client may have published it.
 pub(super) fn read_push(
-    kind: &redis::PushKind,
+    kind: value::PushKind,
     data: &[Value],
     keyspace: &Keyspace,
 ) -> Option<ConnectionEvent> {
     match (kind, data) {
-        (redis::PushKind::SUnsubscribe, _) => Some(ConnectionEvent::InboxMoved),
-        (redis::PushKind::Message | redis::PushKind::SMessage, [_, payload]) => {
+        (value::PushKind::SUnsubscribe, _) => Some(ConnectionEvent::InboxMoved),
+        (value::PushKind::Message | value::PushKind::SMessage, [_, payload]) => {
             decode_push(text(payload)?).filter(|push| keyspace.holds(&push.name)).map(ConnectionEvent::Push)
         }
-        (redis::PushKind::Invalidate, [Value::Array(keys)]) => Some(ConnectionEvent::Changed(Some(
+        (value::PushKind::Invalidate, [Value::Array(keys)]) => Some(ConnectionEvent::Changed(Some(
             keys.iter().filter_map(text).map(|name| keyspace.changed(name)).collect(),
         ))),
-        (redis::PushKind::Invalidate, _) => Some(ConnectionEvent::Changed(None)),
+        (value::PushKind::Invalidate, _) => Some(ConnectionEvent::Changed(None)),
         _ => None,
     }
 }

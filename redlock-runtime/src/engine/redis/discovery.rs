@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
-
 use super::decode::text;
 use super::hedged;
 use super::node::{NodeSettings, RedisNode};
+use super::server_address::{Place, ServerAddress};
 use super::tls::Tls;
+use super::value::Value;
 use crate::engine::protocol::Disconnected;
 use crate::engine::slots::Slot;
 
 /// Some nodes of a Cluster, and the settings for all nodes.
 #[derive(Clone)]
 pub(crate) struct ClusterNodes {
-    seeds: Vec<ConnectionInfo>,
+    seeds: Vec<ServerAddress>,
     settings: NodeSettings,
     tls: Option<Tls>,
 }
@@ -35,23 +35,23 @@ impl ClusterNodes {
         settings: NodeSettings,
         tls: Option<Tls>,
     ) -> Option<Self> {
-        let seeds = seeds.into_iter().map(String::into_connection_info);
-        Some(Self { seeds: seeds.collect::<Result<_, _>>().ok()?, settings, tls })
+        let seeds = seeds.into_iter().map(|url| ServerAddress::read(&url)).collect::<Option<_>>()?;
+        Some(Self { seeds, settings, tls })
     }
 
     /// The node at `host:port`, with the user and password of the seeds.
     pub(crate) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
         let (host, port) = address.rsplit_once(':')?;
         let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
-        let address = ConnectionAddr::Tcp(host, port);
-        let is_announced = self.seeds.iter().all(|seed| *seed.addr() != address);
-        let node = self.node(self.seeds.first()?.clone().set_addr(address), slots);
+        let place = Place::Tcp(host, port);
+        let is_announced = self.seeds.iter().all(|seed| seed.place != place);
+        let node = self.node(self.seeds.first()?.clone().at(place), slots);
         Some(if is_announced { node.announced() } else { node })
     }
 
     /// With the settings of the seeds.
-    fn node(&self, info: ConnectionInfo, slots: Option<(Slot, Slot)>) -> RedisNode {
-        let node = RedisNode::in_a_cluster(info, &self.settings, slots);
+    fn node(&self, address: ServerAddress, slots: Option<(Slot, Slot)>) -> RedisNode {
+        let node = RedisNode::in_a_cluster(address, &self.settings, slots);
         node.encrypted(self.tls.clone())
     }
 
@@ -62,7 +62,7 @@ impl ClusterNodes {
         timeout: Duration,
     ) -> impl Future<Output = Result<Layout, Disconnected>> + Send + use<> {
         let known = known.iter().filter_map(|address| self.node_at(address, None));
-        let seeds = self.seeds.iter().map(|info| self.node(info.clone(), None));
+        let seeds = self.seeds.iter().map(|seed| self.node(seed.clone(), None));
         let nodes: Vec<RedisNode> = known.chain(seeds).collect();
         async move {
             let calls = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
@@ -82,7 +82,7 @@ async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected
     let answer = node.cluster_slots(timeout).await?;
     let layout = read(&answer, node.host());
     if layout.ranges.is_empty() {
-        let reason = format!("Redis at {} reports that no node of the Cluster has a slot", node.address());
+        let reason = format!("Redis at {} reports that no node of the Cluster has a slot", node.place());
         return Err(Disconnected { reason: reason.into(), is_permanent: false });
     }
     Ok(layout)

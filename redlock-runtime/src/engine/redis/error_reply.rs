@@ -12,8 +12,7 @@
 
 use std::fmt;
 
-use redis::ServerError;
-
+use super::value::ServerError;
 use crate::ground::token;
 
 /// The longest words that are shown, in bytes.
@@ -181,9 +180,9 @@ fn commands(line: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use redis::Value;
 
     use super::ErrorReply;
+    use crate::engine::redis::value::ServerError;
 
     /// Two commands on the second line.
     const SOURCE: &str =
@@ -192,11 +191,7 @@ mod tests {
     /// As each server says it, word for word.
     #[track_caller]
     fn assert_says(said: &str, code: &str, words: &str) {
-        let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{said}\r\n").as_bytes())
-        else {
-            unreachable!("{said}")
-        };
-        let reply = ErrorReply::of(&error);
+        let reply = words_of(said);
         assert_eq!((&*reply.code, &*reply.with_the_command(SOURCE)), (code, words), "{said}");
     }
 
@@ -275,12 +270,8 @@ mod tests {
         }
     }
 
-    #[track_caller]
     fn words_of(said: &str) -> ErrorReply {
-        match redis::parse_redis_value(format!("-{said}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => ErrorReply::of(&error),
-            _ => unreachable!("{said}"),
-        }
+        ErrorReply::of(&ServerError::said(said.as_bytes()))
     }
 
     #[test]

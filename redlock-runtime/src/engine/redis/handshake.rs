@@ -13,15 +13,15 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Pipeline, Value};
-
 use super::error_reply::{ErrorReply, shown};
 use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
+use super::pipeline::Pipeline;
 use super::scripts::RAISE;
 use super::server_identity::ClaimedIdentity;
 use super::stale_connection::Client;
+use super::value::Value;
 use crate::engine::protocol::ServerInfo;
 use crate::ground::capabilities::Abilities;
 use crate::ground::key::QUEUE;
@@ -130,15 +130,8 @@ pub(super) struct HandshakeCommands {
 impl HandshakeCommands {
     pub(super) fn new(params: &HandshakeParams<'_>) -> Self {
         let HandshakeParams { keyspace, inbox, elsewhere, .. } = *params;
-        let mut pipeline = Pipeline::new();
-        let mut add = |words: &[&str]| {
-            let mut command = Cmd::new();
-            for word in words {
-                command.arg(word);
-            }
-            pipeline.add_command(command);
-            pipeline.len() - 1
-        };
+        let mut pipeline = Pipeline::default();
+        let mut add = |words: &[&str]| pipeline.add(words);
         // First of all: a late request over the earlier connection could take a lock that no caller
         // waits for. Without an earlier one it closes none, and shows whether the next one may.
         let (id, address) = match &params.stale {
@@ -218,7 +211,7 @@ impl HandshakeCommands {
 
     /// How the server identifies this connection.
     pub(super) fn client(&self, answers: &Answers) -> Option<Client> {
-        Client::read(&answers.read::<String>(self.client)?)
+        Client::read(answers.at(self.client).text()?)
     }
 
     /// Why the server hands no lock over. `missing`: the optional commands that it refuses.
@@ -258,20 +251,23 @@ impl HandshakeCommands {
             None => Vec::new(),
         };
         let listens =
-            |at: Option<usize>| at.and_then(|at| answers.read::<i64>(at)).is_some_and(|number| number > 0);
+            |at: Option<usize>| at.and_then(|at| answers.at(at).number()).is_some_and(|number| number > 0);
         let sharded = listens(self.sharded);
         // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask
         // again anyway.
         let is_needed = |command: &&str| !sharded || *command != "PUBLISH";
         let missing: Vec<_> = missing.into_iter().filter(is_needed).collect();
         let hands_over = (sharded || listens(self.plain)) && missing.is_empty();
-        let clock = self.clock.and_then(|at| answers.read(at)).unwrap_or(0);
+        let clock = self
+            .clock
+            .and_then(|at| answers.at(at).number())
+            .map_or(0, |clock| u64::try_from(clock).unwrap_or(0));
         let tracks_changes = self.watching.is_some_and(|both| both.iter().all(|&at| answers.is_ok(at)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
             (answers.up_for(info), answers.is_durable(config))
         });
         let native_delete = self.native_delete.into_iter().flatten();
-        let native_delete = native_delete.filter(|(at, _)| answers.read::<i64>(*at).is_some());
+        let native_delete = native_delete.filter(|(at, _)| answers.at(*at).number().is_some());
         Ok(Handshake {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
@@ -282,7 +278,7 @@ impl HandshakeCommands {
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
-            late_requests: match (answers.read::<i64>(self.kill), self.client(answers)) {
+            late_requests: match (answers.at(self.kill).number(), self.client(answers)) {
                 (Some(_), Some(_)) => LateRequests::Impossible,
                 _ => LateRequests::Possible,
             },
@@ -295,10 +291,6 @@ pub(super) struct Answers(Vec<Value>);
 impl Answers {
     fn at(&self, at: usize) -> &Value {
         self.0.get(at).unwrap_or(&Value::Nil)
-    }
-
-    fn read<T: FromRedisValue>(&self, at: usize) -> Option<T> {
-        redis::from_redis_value_ref(self.at(at)).ok()
     }
 
     fn is_ok(&self, at: usize) -> bool {
@@ -361,7 +353,7 @@ impl Answers {
             let or = ", or accept any with `allow_eviction(true)`";
             return Err(refused.must_be_allowed("INFO", "it throws no locks away", or));
         }
-        match self.read::<String>(memory).as_deref().and_then(evicts) {
+        match self.at(memory).text().and_then(evicts) {
             Some(policy) => {
                 let words = format!(
                     "may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, or \
@@ -388,21 +380,22 @@ impl Answers {
 
     /// A server that does not tell counts as just started.
     fn up_for(&self, info: usize) -> Duration {
-        up_for(&self.read::<String>(info).unwrap_or_default())
+        up_for(self.at(info).text().unwrap_or_default())
     }
 
     fn run_id(&self, info: usize) -> Option<String> {
-        let info: String = self.read(info)?;
-        info.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
+        self.at(info)
+            .text()?
+            .lines()
+            .find_map(|line| line.strip_prefix("run_id:"))
+            .map(|id| id.trim().to_owned())
     }
 
     /// True when the server loses no answered write in a restart. A server that does not tell may
     /// lose some.
     fn is_durable(&self, config: usize) -> bool {
-        let settings: Vec<(String, String)> = self.read(config).unwrap_or_default();
-        let is =
-            |name: &str, wanted: &str| settings.iter().any(|(key, value)| key == name && value == wanted);
-        is("appendonly", "yes") && is("appendfsync", "always")
+        let settings = self.at(config).entries();
+        settings.contains(&("appendonly", "yes")) && settings.contains(&("appendfsync", "always"))
     }
 }
 

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionInfo, Pipeline, RedisConnectionInfo, Value};
 use tokio::task::JoinHandle;
 
 use super::decode::is_passing;
@@ -15,11 +14,14 @@ use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::failure::Failure;
 use super::opened::ConnectError;
+use super::pipeline::Pipeline;
+use super::server_address::ServerAddress;
+use super::value::Value;
 use crate::ground::credentials::Credentials;
 
 /// An address with the user and password to open one connection with.
 pub(super) struct Login {
-    pub(super) info: ConnectionInfo,
+    pub(super) address: ServerAddress,
     /// What the function gave.
     credentials: Option<Credentials>,
     is_last: bool,
@@ -34,13 +36,13 @@ pub(super) struct RefusedLogin {
 
 impl Login {
     pub(super) async fn new(
-        info: &ConnectionInfo,
+        address: &ServerAddress,
         source: Option<&CredentialSource>,
         refused: Option<RefusedLogin>,
         limit: Duration,
     ) -> Result<Self, ConnectError> {
         let Some(source) = source else {
-            return Ok(Self { info: info.clone(), credentials: None, is_last: true });
+            return Ok(Self { address: address.clone(), credentials: None, is_last: true });
         };
         let credentials = source.ask(limit).await.map_err(ConnectError::NoCredentials)?;
         let is_last = refused.is_some();
@@ -49,12 +51,10 @@ impl Login {
         {
             return Err(ConnectError::Failed(failure));
         }
-        let settings = info.redis_settings().clone().set_password(&credentials.password);
-        let settings = match &credentials.user {
-            Some(user) => settings.set_username(user),
-            None => settings,
-        };
-        Ok(Self { info: info.clone().set_redis_settings(settings), credentials: Some(credentials), is_last })
+        let mut address = address.clone();
+        address.password = Some(credentials.password.clone());
+        address.user = credentials.user.clone().or(address.user);
+        Ok(Self { address, credentials: Some(credentials), is_last })
     }
 
     /// The error of opening a connection, unless other credentials may help.
@@ -151,16 +151,16 @@ pub(super) fn refuses_resp3(failure: &Failure) -> bool {
 /// Logs in over a connection that was just opened.
 pub(super) async fn log_in(
     exchange: &mut Exchange,
-    settings: &RedisConnectionInfo,
+    address: &ServerAddress,
     speak: Speak,
 ) -> Result<(), Failure> {
-    let user = settings.username();
-    match log_in_as(exchange, settings, user, speak).await {
+    let user = address.user.as_deref();
+    match log_in_as(exchange, address, user, speak).await {
         // Before Redis 6 there are no users.
         Err(Failure::Said(reply))
             if user.is_some() && reply.says("wrong number of arguments for 'auth' command") =>
         {
-            log_in_as(exchange, settings, None, speak).await
+            log_in_as(exchange, address, None, speak).await
         }
         done => done,
     }
@@ -168,29 +168,32 @@ pub(super) async fn log_in(
 
 async fn log_in_as(
     exchange: &mut Exchange,
-    settings: &RedisConnectionInfo,
+    address: &ServerAddress,
     user: Option<&str>,
     speak: Speak,
 ) -> Result<(), Failure> {
-    let mut commands = Pipeline::new();
-    match (speak, settings.password()) {
-        (Speak::Resp3, None) => drop(commands.cmd("HELLO").arg(3)),
-        (Speak::Resp3, Some(password)) => {
-            commands.cmd("HELLO").arg(3).arg("AUTH").arg(user.unwrap_or("default")).arg(password);
-        }
-        (_, Some(password)) => drop(commands.cmd("AUTH").arg(user).arg(password)),
-        (_, None) => {}
+    let password = address.password.as_deref();
+    let mut commands = Pipeline::default();
+    let login = match (speak, user, password) {
+        (Speak::Resp3, _, None) => &["HELLO", "3"][..],
+        (Speak::Resp3, user, Some(password)) => &["HELLO", "3", "AUTH", user.unwrap_or("default"), password],
+        (_, Some(user), Some(password)) => &["AUTH", user, password],
+        (_, None, Some(password)) => &["AUTH", password],
+        (_, _, None) => &[],
+    };
+    if !login.is_empty() {
+        commands.add(login);
     }
-    if settings.db() != 0 {
-        commands.cmd("SELECT").arg(settings.db());
+    if address.database != 0 {
+        commands.add(&["SELECT", &address.database.to_string()]);
     }
     let needed = commands.len();
     if speak == Speak::Resp2Carefully {
-        commands.cmd("PING");
+        commands.add(&["PING"]);
     } else {
         // For operators. Servers before 7.2 do not know it, and nothing needs it.
         for (name, value) in [("LIB-NAME", "redlocked"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
-            commands.cmd("CLIENT").arg("SETINFO").arg(name).arg(value);
+            commands.add(&["CLIENT", "SETINFO", name, value]);
         }
     }
     let (answers, interrupted) = match exchange.ask(&commands).await {
@@ -199,7 +202,7 @@ async fn log_in_as(
     };
     for (nth, answer) in answers.iter().enumerate() {
         if let Value::ServerError(error) = answer {
-            let reply = ErrorReply::of(error).without(settings.password().unwrap_or_default());
+            let reply = ErrorReply::of(error).without(password.unwrap_or_default());
             if nth < needed || reply.code == "NOAUTH" || reply.is_a_farewell() {
                 return Err(Failure::Said(reply));
             }
@@ -210,16 +213,11 @@ async fn log_in_as(
 
 #[cfg(test)]
 mod tests {
-    use redis::Value;
-
     use super::*;
+    use crate::engine::redis::value::ServerError;
 
-    #[track_caller]
     fn said(words: &str) -> Failure {
-        match redis::parse_redis_value(format!("-{words}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => Failure::Said(ErrorReply::of(&error)),
-            other => unreachable!("{other:?}"),
-        }
+        Failure::Said(ErrorReply::of(&ServerError::said(words.as_bytes())))
     }
 
     #[test]

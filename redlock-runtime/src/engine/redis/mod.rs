@@ -1,5 +1,4 @@
-//! The only place that names the `redis` crate: connecting, the scripts, and the replies of a
-//! server.
+//! What is spoken with a server: connecting, the scripts, and the replies.
 
 mod addresses;
 pub(super) mod batch;
@@ -19,13 +18,16 @@ pub(crate) mod keyspace;
 pub(crate) mod login;
 pub(crate) mod node;
 mod opened;
+mod pipeline;
 mod resp;
 mod scripts;
 pub(super) mod sentinel;
+pub(super) mod server_address;
 pub(super) mod server_identity;
 pub(super) mod stale_connection;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+mod value;
 pub(super) mod wait_replicas;
 
 /// Without the feature `tls`, there are no encrypted connections.
@@ -34,11 +36,9 @@ pub(crate) mod tls {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    use redis::ConnectionInfo;
-    use redis::io::tcp::TcpSettings;
-
     use super::addresses::Addresses;
     use super::opened::{ConnectError, Stream};
+    use super::server_address::Place;
 
     #[derive(Clone, Default)]
     pub(crate) struct TlsSettings {}
@@ -60,12 +60,7 @@ pub(crate) mod tls {
         }
 
         #[expect(clippy::unused_async, reason = "as with the feature")]
-        pub(super) async fn open(
-            &self,
-            _: &ConnectionInfo,
-            _: &Addresses,
-            _: &TcpSettings,
-        ) -> Result<Encrypted, ConnectError> {
+        pub(super) async fn open(&self, _: &Place, _: &Addresses) -> Result<Encrypted, ConnectError> {
             match *self {}
         }
     }

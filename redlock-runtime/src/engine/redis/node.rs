@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::addresses::Addresses;
-use super::connect::open;
+use super::connect::{Opening, open};
 use super::connection::RedisConnection;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Inbox, Interrupted};
@@ -20,10 +19,13 @@ use super::keyspace::{ClockOf, Keyspace};
 use super::login::CredentialSource;
 use super::login::{Login, Speak, refuses_resp3};
 use super::opened::ConnectError;
+use super::pipeline::Pipeline;
 use super::sentinel::Sentinels;
+use super::server_address::{Place, ServerAddress};
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::stale_connection::StaleConnection;
 use super::tls::{Tls, TlsSettings};
+use super::value::Value;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
 use crate::ground::clock::Moment;
@@ -64,7 +66,7 @@ impl NodeSettings {
 /// The address of a node, how to connect to it, and the names of its side keys and of the inbox.
 #[derive(Clone)]
 pub(crate) struct RedisNode {
-    info: ConnectionInfo,
+    address: ServerAddress,
     addresses: Addresses,
     keyspace: Keyspace,
     inbox: Arc<str>,
@@ -87,13 +89,13 @@ impl RedisNode {
     /// A server that is part of no Cluster. `None` when the address is not like
     /// `redis://host:6379/`.
     pub(crate) fn at(url: &str, settings: &NodeSettings) -> Option<Self> {
-        Some(Self::new(url.into_connection_info().ok()?, settings))
+        Some(Self::new(ServerAddress::read(url)?, settings))
     }
 
-    fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
+    fn new(address: ServerAddress, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, .. } = settings;
         let inbox = format!("{prefix}{INBOX}:{instance}");
-        Self::named(info, settings, Keyspace::on_a_server(prefix), inbox)
+        Self::named(address, settings, Keyspace::on_a_server(prefix), inbox)
     }
 
     /// A node of a Cluster. The inbox lives in the first of its `slots`; the handshake tries from
@@ -102,7 +104,7 @@ impl RedisNode {
     /// One inbox serves all slots of the node: a script may publish to any sharded channel that
     /// lives on its node.
     pub(crate) fn in_a_cluster(
-        info: ConnectionInfo,
+        address: ServerAddress,
         settings: &NodeSettings,
         slots: Option<(Slot, Slot)>,
     ) -> Self {
@@ -112,12 +114,12 @@ impl RedisNode {
             None => format!("{prefix}{INBOX}:{instance}"),
         };
         let elsewhere = slots.map(|(_, other)| ClockOf(prefix, other).to_string().into());
-        Self { elsewhere, ..Self::named(info, settings, Keyspace::in_a_cluster(prefix), inbox) }
+        Self { elsewhere, ..Self::named(address, settings, Keyspace::in_a_cluster(prefix), inbox) }
     }
 
-    fn named(info: ConnectionInfo, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
+    fn named(address: ServerAddress, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
         Self {
-            info,
+            address,
             addresses: Addresses::default(),
             keyspace,
             inbox: inbox.into(),
@@ -188,7 +190,7 @@ impl RedisNode {
             });
         };
         let found = sentinels.find(timeout).await?;
-        self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));
+        self.address = self.address.at(Place::Tcp(found.host.clone(), found.port));
         match self.connect_there(timeout, &pushes).await {
             Ok(connection) => {
                 host::spawn(sentinels.watch(found, pushes, timeout));
@@ -203,7 +205,7 @@ impl RedisNode {
         self.addresses = self.addresses.next_round();
         if let Some(sentinels) = &self.sentinels {
             let found = sentinels.find(timeout).await?;
-            self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
+            self.address = self.address.at(Place::Tcp(found.host, found.port));
         }
         let attempt = || self.open_beside(timeout);
         self.addresses.try_each(timeout, may_pass, attempt).await
@@ -224,8 +226,8 @@ impl RedisNode {
     async fn open_beside(&self, timeout: Duration) -> Result<Exchange, Disconnected> {
         let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
         if self.addresses.are_several() {
-            let mut ask = Pipeline::new();
-            ask.cmd("ROLE");
+            let mut ask = Pipeline::default();
+            ask.add(&["ROLE"]);
             let role = self.answer(&mut exchange, &ask, timeout).await?;
             is_of_a_primary(role).map_err(|unsuitable| self.unsuitable(&unsuitable))?;
         }
@@ -286,12 +288,12 @@ impl RedisNode {
         // that is to be closed.
         self.stale.set(handshake.client(&answers));
         if let Some(reason) = no_hand_over {
-            telemetry::cannot_hand_over(&reason, &self.info.addr().to_string(), abilities.tracks_changes);
+            telemetry::cannot_hand_over(&reason, &self.address.place.to_string(), abilities.tracks_changes);
         }
         let claimed = match (&self.identity, run_id) {
             (Some(identity), Some(run_id)) => {
                 let refused = |reason| Disconnected { reason, is_permanent: true };
-                Some(identity.take(run_id, self.info.addr().to_string()).map_err(refused)?)
+                Some(identity.take(run_id, self.address.place.to_string()).map_err(refused)?)
             }
             _ => None,
         };
@@ -315,29 +317,31 @@ impl RedisNode {
 
     /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so
     /// that it can push nothing.
-    async fn open(&self, asked: Speak, timeout: Duration) -> Result<(Exchange, bool), Disconnected> {
+    fn open(&self, asked: Speak, timeout: Duration) -> Opening<'_, (Exchange, bool), Disconnected> {
         // Less than the limit of a caller, who then hears the reason.
         let (limit, mut refused) = (timeout * 3 / 4, None);
-        loop {
-            let login = Login::new(&self.info, self.credentials.as_ref(), refused.take(), limit).await;
-            let login = login.map_err(|error| self.not_opened(error, timeout))?;
-            match self.open_as(&login.info, asked, timeout).await {
-                Ok(opened) => return Ok(opened),
-                Err(error) => {
-                    let again = login.refused(error).map_err(|error| self.not_opened(error, timeout))?;
-                    refused = Some(again);
+        Box::pin(async move {
+            loop {
+                let login = Login::new(&self.address, self.credentials.as_ref(), refused.take(), limit).await;
+                let login = login.map_err(|error| self.not_opened(error, timeout))?;
+                match self.open_as(&login.address, asked, timeout).await {
+                    Ok(opened) => return Ok(opened),
+                    Err(error) => {
+                        let again = login.refused(error).map_err(|error| self.not_opened(error, timeout))?;
+                        refused = Some(again);
+                    }
                 }
             }
-        }
+        })
     }
 
     async fn open_as(
         &self,
-        info: &ConnectionInfo,
+        address: &ServerAddress,
         asked: Speak,
         timeout: Duration,
     ) -> Result<(Exchange, bool), ConnectError> {
-        let open = |speak| open(info, &self.addresses, self.tls.as_ref(), speak, timeout);
+        let open = |speak| open(address, &self.addresses, self.tls.as_ref(), speak, timeout);
         if asked != Speak::Resp3 {
             return open(asked).await.map(|exchange| (exchange, false));
         }
@@ -378,8 +382,8 @@ impl RedisNode {
 
     async fn ask_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
         let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
-        let mut slots = Pipeline::new();
-        slots.cmd("CLUSTER").arg("SLOTS");
+        let mut slots = Pipeline::default();
+        slots.add(&["CLUSTER", "SLOTS"]);
         match self.answer(&mut exchange, &slots, timeout).await? {
             Value::ServerError(error) if error.code() == "NOPERM" => {
                 Err(self.unsuitable(&must_allow("CLUSTER|SLOTS", "it has a slot of the key", "")))
@@ -391,8 +395,7 @@ impl RedisNode {
 
     /// User or password are in the address and come from [`NodeSettings::credentials`], too.
     pub(crate) fn has_two_passwords(&self) -> bool {
-        let settings = self.info.redis_settings();
-        self.credentials.is_some() && (settings.username().is_some() || settings.password().is_some())
+        self.credentials.is_some() && (self.address.user.is_some() || self.address.password.is_some())
     }
 
     /// In a quorum, the servers of all its nodes.
@@ -400,26 +403,28 @@ impl RedisNode {
         self.identity.as_ref().map(NodeIdentity::identities)
     }
 
-    pub(crate) fn address(&self) -> &ConnectionAddr {
-        self.info.addr()
+    pub(crate) fn place(&self) -> &Place {
+        &self.address.place
     }
 
     pub(crate) fn host(&self) -> &str {
-        match self.info.addr() {
-            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
-            _ => "localhost",
+        match &self.address.place {
+            Place::Tcp(host, _) => host,
+            Place::Unix(_) => "localhost",
         }
     }
 
     fn unsuitable(&self, unsuitable: &Unsuitable) -> Disconnected {
-        let reason = format!("Redis at {} {}", self.info.addr(), unsuitable.words);
+        let reason = format!("Redis at {} {}", self.address.place, unsuitable.words);
         Disconnected { reason: reason.into(), is_permanent: unsuitable.is_permanent }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
         let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
-        let reason =
-            format!("cannot connect: Redis at {} does not answer within {timeout:?}{hint}", self.info.addr());
+        let reason = format!(
+            "cannot connect: Redis at {} does not answer within {timeout:?}{hint}",
+            self.address.place
+        );
         Disconnected { reason: reason.into(), is_permanent: false }
     }
 
@@ -471,7 +476,7 @@ impl RedisNode {
     }
 
     fn cannot_connect(&self, words: &str, is_permanent: bool) -> Disconnected {
-        let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
+        let reason = format!("cannot connect to Redis at {}: {words}", self.address.place).into();
         Disconnected { reason, is_permanent }
     }
 }

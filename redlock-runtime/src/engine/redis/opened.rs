@@ -3,9 +3,9 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use redis::io::tcp::TcpSettings;
-use redis::io::tcp::socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -17,6 +17,11 @@ use super::addresses::Addresses;
 use super::failure::Failure;
 use super::hedged;
 use crate::ground::host::world;
+
+/// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection
+/// after a minute. It ends after three more without an answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const PROBE_AGAIN: Duration = Duration::from_secs(10);
 
 /// It closes when it is dropped.
 pub(super) enum Stream {
@@ -67,12 +72,7 @@ pub(super) enum ConnectError {
 }
 
 /// Opens a stream to the first address of the host that accepts.
-pub(super) async fn tcp_stream(
-    host: &str,
-    port: u16,
-    addresses: &Addresses,
-    settings: &TcpSettings,
-) -> io::Result<TcpStream> {
+pub(super) async fn tcp_stream(host: &str, port: u16, addresses: &Addresses) -> io::Result<TcpStream> {
     let in_order = addresses.in_order(lookup_host((host, port)).await?.collect());
     let stream = match in_order.as_slice() {
         [address] => TcpStream::connect(address).await?,
@@ -85,9 +85,17 @@ pub(super) async fn tcp_stream(
         }
     };
     addresses.reached(stream.peer_addr()?);
-    stream.set_nodelay(settings.nodelay())?;
-    if let Some(keep_alive) = settings.keepalive() {
-        SockRef::from(&stream).set_tcp_keepalive(keep_alive)?;
-    }
+    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+    stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_keepalive(&keep_alive())?;
     Ok(stream)
+}
+
+fn keep_alive() -> TcpKeepalive {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows))]
+    let keep_alive = keep_alive.with_interval(PROBE_AGAIN);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    let keep_alive = keep_alive.with_retries(3);
+    keep_alive
 }

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::addresses::Addresses;
-use super::connect::open;
+use super::connect::{Opening, open};
 use super::decode::text;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
@@ -20,7 +19,10 @@ use super::handshake::is_unknown;
 use super::hedged;
 use super::login::Speak;
 use super::opened::ConnectError;
+use super::pipeline::Pipeline;
+use super::server_address::ServerAddress;
 use super::tls::Tls;
+use super::value::Value;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::timers::jittered;
 
@@ -34,7 +36,7 @@ const DEFAULT_PORT: u16 = 26379;
 #[derive(Clone)]
 pub(crate) struct Sentinels {
     /// How to reach each.
-    all: Arc<[(ConnectionInfo, Addresses)]>,
+    all: Arc<[(ServerAddress, Addresses)]>,
     /// Of the primary.
     name: Arc<str>,
     tls: Option<Tls>,
@@ -75,10 +77,8 @@ impl Sentinels {
         let credentials = credentials(query)?;
         let sentinel = |host: &str| {
             let port = if has_port(host) { String::new() } else { format!(":{DEFAULT_PORT}") };
-            format!("redis://{credentials}{host}{port}/")
-                .into_connection_info()
-                .map(|info| (info, Addresses::default()))
-                .map_err(|_| FORM)
+            let address = ServerAddress::read(&format!("redis://{credentials}{host}{port}/"));
+            address.map(|address| (address, Addresses::default())).ok_or(FORM)
         };
         let all = hosts.split(',').map(sentinel).collect::<Result<_, _>>()?;
         let first = Arc::new(AtomicUsize::new(0));
@@ -86,15 +86,19 @@ impl Sentinels {
     }
 
     /// Asks where the primary is.
-    pub(super) async fn find(&self, timeout: Duration) -> Result<PrimaryAddress, Disconnected> {
+    pub(super) fn find(&self, timeout: Duration) -> Opening<'_, PrimaryAddress, Disconnected> {
+        Box::pin(self.find_primary(timeout))
+    }
+
+    async fn find_primary(&self, timeout: Duration) -> Result<PrimaryAddress, Disconnected> {
         let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
         let calls = (first..first + all).map(|index| index % all).map(|index| {
-            let (sentinels, address) = (self.clone(), self.all[index].0.addr().to_string());
+            let (sentinels, address) = (self.clone(), self.all[index].0.place.to_string());
             async move {
-                let (info, addresses) = &sentinels.all[index];
+                let (server, addresses) = &sentinels.all[index];
                 let addresses = &addresses.next_round();
                 let found =
-                    addresses.try_each(timeout, |_| true, || sentinels.ask(info, addresses, timeout)).await;
+                    addresses.try_each(timeout, |_| true, || sentinels.ask(server, addresses, timeout)).await;
                 found.map(|found| (index, found)).map_err(|silence| (address, silence))
             }
         });
@@ -158,12 +162,12 @@ impl Sentinels {
     /// Connecting and the answer each have the time limit.
     async fn ask(
         &self,
-        info: &ConnectionInfo,
+        address: &ServerAddress,
         addresses: &Addresses,
         timeout: Duration,
     ) -> Result<PrimaryAddress, Silence> {
-        let exchange = open(info, addresses, self.tls.as_ref(), Speak::Resp2, timeout).await?;
-        let mut by = Sentinel { address: info.addr().to_string(), addresses: addresses.clone(), exchange };
+        let exchange = open(address, addresses, self.tls.as_ref(), Speak::Resp2, timeout).await?;
+        let mut by = Sentinel { address: address.place.to_string(), addresses: addresses.clone(), exchange };
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
@@ -232,8 +236,8 @@ impl Silence {
 
 impl Sentinel {
     async fn primary(&mut self, name: &str) -> Result<Option<(String, u16)>, Failure> {
-        let mut ask = Pipeline::new();
-        ask.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+        let mut ask = Pipeline::default();
+        ask.add(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]);
         let answer = match self.exchange.ask(&ask).await {
             Ok(answers) => answers.into_iter().next().unwrap_or(Value::Nil),
             Err(Interrupted { failure, .. }) => return Err(failure),
@@ -312,10 +316,10 @@ mod tests {
         else {
             unreachable!()
         };
-        let addresses: Vec<_> = sentinels.all.iter().map(|(info, _)| info.addr().to_string()).collect();
+        let addresses: Vec<_> = sentinels.all.iter().map(|(address, _)| address.place.to_string()).collect();
         assert_eq!(addresses, ["a:26379", "b:1", "::1:26379"]);
-        assert_eq!(sentinels.all[0].0.redis_settings().password(), Some("p@/"));
-        assert_eq!(sentinels.all[0].0.redis_settings().username(), Some("u"));
+        assert_eq!(sentinels.all[0].0.password.as_deref(), Some("p@/"));
+        assert_eq!(sentinels.all[0].0.user.as_deref(), Some("u"));
         assert_eq!((&*sentinels.name, primary.as_str()), ("main", "redis://shop:s%40@primary/2"));
         for unusable in ["a", "a/", "/main", "a,,b/main", "a/main?sentinel_pasword=p", "a:port/main"] {
             assert!(Sentinels::read(unusable, None).is_err(), "{unusable}");

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::io::tcp::TcpSettings;
-use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -23,6 +21,7 @@ use super::failure::Failure;
 use super::opened::ConnectError;
 use super::opened::Stream;
 use super::opened::tcp_stream;
+use super::server_address::Place;
 
 /// A manager's settings for TLS, in PEM form. Not `Debug`: one holds a private key.
 #[derive(Clone, Default)]
@@ -67,19 +66,14 @@ impl Tls {
         Ok(Self { config: Arc::new(config), shows_certificate: settings.client.is_some() })
     }
 
-    pub(super) async fn open(
-        &self,
-        info: &ConnectionInfo,
-        addresses: &Addresses,
-        settings: &TcpSettings,
-    ) -> Result<Encrypted, ConnectError> {
-        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+    pub(super) async fn open(&self, place: &Place, addresses: &Addresses) -> Result<Encrypted, ConnectError> {
+        let Place::Tcp(host, port) = place else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
         let name = ServerName::try_from(host.clone()).map_err(|_| {
             ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
         })?;
-        let tcp = tcp_stream(host, *port, addresses, settings).await.map_err(|error| broke(&error))?;
+        let tcp = tcp_stream(host, *port, addresses).await.map_err(|error| broke(&error))?;
         let wants_certificate = Arc::new(AtomicBool::new(false));
         let stream = self.handshake(name, tcp, &wants_certificate).await?;
         Ok(Encrypted { stream: Stream::Encrypted(Box::new(stream)), wants_certificate })

@@ -9,15 +9,17 @@
 
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender};
 
+use super::connect::Opening;
 use super::decode::is_passing;
 use super::encode::in_ms;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::node::RedisNode;
+use super::pipeline::Pipeline;
 use super::scripts::{CONFIRM, CONFIRM_COUNTED};
+use super::value::Value;
 use crate::engine::command::Command;
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Request, Unconfirmed};
 use crate::ground::clock::Moment;
@@ -127,31 +129,28 @@ impl Confirmer {
         read(values, batch)
     }
 
-    async fn connect(&self) -> Result<OpenConnection, Disconnected> {
-        let exchange = self.node.clone().beside(self.limit).await?;
-        Ok(OpenConnection { exchange, heard: Moment::now(), has_written: false })
+    fn connect(&self) -> Opening<'_, OpenConnection, Disconnected> {
+        Box::pin(async {
+            let exchange = self.node.clone().beside(self.limit).await?;
+            Ok(OpenConnection { exchange, heard: Moment::now(), has_written: false })
+        })
     }
 
     async fn send(&self, open: &mut OpenConnection, batch: &[Pending]) -> Result<Vec<Value>, Interrupted> {
-        let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
+        let mut pipeline = Pipeline::default();
         for Pending { request, .. } in batch.iter().filter(|_| !open.has_written) {
-            let command = pipeline.cmd("EVAL");
+            let (name, token) = (&*request.name, request.token.value());
             if request.phase > 0 {
-                command.arg(CONFIRM_COUNTED).arg(1).arg(&*request.name).arg(request.phase);
+                pipeline.add(&["EVAL", CONFIRM_COUNTED, "1", name, &request.phase.to_string()]);
             } else {
-                command
-                    .arg(CONFIRM.concat())
-                    .arg(1)
-                    .arg(&*request.name)
-                    .arg(request.token.value())
-                    .arg(in_ms(request.ttl));
+                pipeline.add(&["EVAL", &CONFIRM.concat(), "1", name, token, &in_ms(request.ttl).to_string()]);
             }
         }
         // Zero would wait for ever.
         let now = Moment::now();
         let next = batch.iter().map(|pending| pending.until.since(now)).min();
         let millis = in_ms(next.unwrap_or_default()).max(1);
-        pipeline.cmd("WAIT").arg(self.wanted).arg(millis);
+        pipeline.add(&["WAIT", &self.wanted.to_string(), &millis.to_string()]);
         let values = open.exchange.ask(&pipeline).await?;
         (open.heard, open.has_written) = (Moment::now(), true);
         Ok(values)
