@@ -15,7 +15,7 @@ use crate::engine::protocol::Id;
 use crate::ground::error::LockError;
 use crate::ground::fence::Fence;
 use crate::ground::lease::Lease;
-use crate::ground::lease::{LeaseEnd, first_end};
+use crate::ground::lease::LeaseEnd;
 use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::outcome::LostReason;
@@ -175,7 +175,7 @@ impl LockGuard {
 
     /// Completes when the first of its leases ends.
     pub(crate) fn lease_end(&self) -> LeaseEnd {
-        first_end(self.engine.clock(), self.grants.map(|grant| Arc::clone(grant.lease())))
+        LeaseEnd::of(self.engine.clock(), self.grants.map(|grant| Arc::clone(grant.lease())))
     }
 
     fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {

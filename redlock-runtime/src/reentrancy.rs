@@ -13,7 +13,7 @@ use tokio::task;
 
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::ground::lease::{Lease, LeaseEnd, first_end};
+use crate::ground::lease::{Lease, LeaseEnd};
 use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
 
@@ -63,7 +63,7 @@ impl Scope {
     /// The first of its leases that has ended.
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
-        self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| lease.check(now).is_none())
+        self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| !lease.lasts(now))
     }
 
     /// How long until the first of its leases ends; `None` when one has ended.
@@ -78,7 +78,7 @@ impl Scope {
 
     /// Completes when the first of its leases ends.
     pub(crate) fn lease_end(&self) -> LeaseEnd {
-        first_end(self.engine.clock(), self.holds.map(|hold| Arc::clone(&hold.lease)))
+        LeaseEnd::of(self.engine.clock(), self.holds.map(|hold| Arc::clone(&hold.lease)))
     }
 }
 

@@ -77,11 +77,12 @@ impl Watch {
         Inside { _span: this.span.enter(), _here: here }
     }
 
-    /// Ready with the error when a pending body is to be stopped.
+    /// Ready with the error when a pending body is to be stopped. The clock is looked at before the
+    /// next poll of the body, and by the engine, which wakes this task.
     fn poll_end(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
         let this = self.project();
         match *this.on_lost {
-            OnLost::Cancel => match this.lease_end.poll(cx) {
+            OnLost::Cancel => match this.lease_end.poll_event(cx) {
                 Poll::Ready(lease) if !*this.may_give_away || !lease.is_handed_over() => {
                     Poll::Ready(lease.lost())
                 }

@@ -7,11 +7,11 @@
 //!
 //! The end of a guard's lease, or of the first one to end where it holds several locks.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{self, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
@@ -21,7 +21,7 @@ use tokio::sync::futures::OwnedNotified;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::LockError;
 use crate::ground::limit::Limit;
-use crate::ground::one_or_many::{OneOrAll, OneOrMany};
+use crate::ground::one_or_many::OneOrMany;
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry;
 
@@ -208,6 +208,14 @@ impl Lease {
         None
     }
 
+    /// True while a holder may rely on it; else as [`check`](Self::check).
+    #[inline]
+    pub(crate) fn lasts(&self, now: Moment) -> bool {
+        // Each reason is a smaller number than any deadline.
+        let number = self.state.load(Ordering::Acquire);
+        (number > now.to_nanos() && number >= LostReason::CODES) || self.check(now).is_some()
+    }
+
     /// Moves the deadline after a renewal. False when the lease has ended, which no renewal
     /// changes.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
@@ -296,54 +304,101 @@ impl Lease {
     }
 }
 
-/// Completes with the lease that has ended.
-pub(crate) type LeaseEnd = OneOrAll<OneLeaseEnd>;
+pin_project! {
+    /// Completes with the first lease that has ended. Each poll also looks at the clock: the engine
+    /// may be late with the event.
+    #[project = LeaseEndProjection]
+    pub(crate) enum LeaseEnd {
+        One { clock: Clock, #[pin] end: OneLeaseEnd },
+        Many { clock: Clock, ends: Vec<Pin<Box<OneLeaseEnd>>> },
+    }
+}
+
+impl LeaseEnd {
+    /// When the first of `leases` ends.
+    pub(crate) fn of(clock: &Clock, leases: OneOrMany<Arc<Lease>>) -> Self {
+        let clock = clock.clone();
+        match leases {
+            OneOrMany::One(lease) => Self::One { clock, end: OneLeaseEnd::of(lease) },
+            OneOrMany::Many(leases) => {
+                let ends = leases.into_iter().map(OneLeaseEnd::of).map(Box::pin).collect();
+                Self::Many { clock, ends }
+            }
+        }
+    }
+
+    /// The same without the clock, for a caller that looks at it before it relies on the lease
+    /// again: its task is woken when the engine ends the lease.
+    #[inline]
+    pub(crate) fn poll_event(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
+        match self.project() {
+            LeaseEndProjection::One { end, .. } => end.poll(cx, None),
+            LeaseEndProjection::Many { ends, .. } => first_of(ends, cx, None),
+        }
+    }
+}
+
+impl Future for LeaseEnd {
+    type Output = Arc<Lease>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
+        match self.project() {
+            LeaseEndProjection::One { clock, end } => end.poll(cx, Some(clock.now())),
+            LeaseEndProjection::Many { clock, ends } => first_of(ends, cx, Some(clock.now())),
+        }
+    }
+}
+
+fn first_of(
+    ends: &mut [Pin<Box<OneLeaseEnd>>],
+    cx: &mut Context<'_>,
+    now: Option<Moment>,
+) -> Poll<Arc<Lease>> {
+    let mut polled = ends.iter_mut().map(|end| end.as_mut().poll(cx, now));
+    polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+}
 
 pin_project! {
-    /// Each poll also looks at the clock: the engine may be late with the event.
     pub(crate) struct OneLeaseEnd {
         lease: Arc<Lease>,
-        clock: Clock,
         // Made by the first poll: a body that is done at once never waits for it.
         #[pin]
         event: Option<OwnedNotified>,
+        // Which task the event wakes.
+        wakes: Option<Waker>,
     }
 }
 
 impl OneLeaseEnd {
-    fn of(clock: &Clock, lease: Arc<Lease>) -> Self {
-        Self { lease, clock: clock.clone(), event: None }
+    fn of(lease: Arc<Lease>) -> Self {
+        Self { lease, event: None, wakes: None }
     }
-}
 
-impl Future for OneLeaseEnd {
-    type Output = Arc<Lease>;
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, now: Option<Moment>) -> Poll<Arc<Lease>> {
+        // The state is written before the event: a task that the event wakes finds it.
+        let is_awaited = self.wakes.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if !is_awaited {
+            self.as_mut().await_event(cx);
+        }
+        let lasts = match now {
+            Some(now) => self.lease.lasts(now),
+            None => self.lease.lost_reason().is_none(),
+        };
+        if lasts { Poll::Pending } else { Poll::Ready(Arc::clone(&self.lease)) }
+    }
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
+    /// The event wakes this task from now on. What came before is in the state of the lease.
+    #[cold]
+    fn await_event(self: Pin<&mut Self>, cx: &mut Context<'_>) {
         let mut this = self.project();
         if this.event.is_none() {
             this.event.set(Some(this.lease.end_event()));
         }
-        let is_told = this.event.as_pin_mut().is_some_and(|event| event.poll(cx).is_ready());
-        if is_told || this.lease.check(this.clock.now()).is_none() {
-            return Poll::Ready(Arc::clone(this.lease));
+        if let Some(event) = this.event.as_pin_mut() {
+            let _ = event.poll(cx);
         }
-        Poll::Pending
-    }
-}
-
-/// Completes when the first of `leases` ends.
-pub(crate) fn first_end(clock: &Clock, leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
-    match leases {
-        OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(clock, lease)),
-        OneOrMany::Many(leases) => {
-            let mut ends: Vec<_> =
-                leases.into_iter().map(|lease| Box::pin(OneLeaseEnd::of(clock, lease))).collect();
-            LeaseEnd::all(poll_fn(move |cx| {
-                let mut polled = ends.iter_mut().map(|end| end.as_mut().poll(cx));
-                polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
-            }))
-        }
+        *this.wakes = Some(cx.waker().clone());
     }
 }
 
@@ -351,7 +406,6 @@ pub(crate) fn first_end(clock: &Clock, leases: OneOrMany<Arc<Lease>>) -> LeaseEn
 mod tests {
     use std::future::Future;
     use std::pin::pin;
-    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -421,6 +475,6 @@ mod tests {
 
     #[test]
     fn the_end_of_one_lease_takes_no_more_room_than_alone() {
-        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, OwnedNotified)>());
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, OwnedNotified, Waker)>());
     }
 }
