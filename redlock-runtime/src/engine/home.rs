@@ -516,5 +516,5 @@ fn here() -> u64 {
 /// Runs the loop on a thread of its own for as long as it lasts.
 pub(super) fn run_on_own_thread(mut driver: Driver) -> io::Result<()> {
     let turns = async move { while poll_fn(|cx| driver.poll(cx)).await.lets_others_run().await {} };
-    host::start_thread("redlocked", turns).map_err(|(error, _)| error)
+    host::start_thread("redlocked", turns)
 }

@@ -16,7 +16,7 @@ use sync::{AtomicU64, Mutex, Ordering};
 /// The names as they are in `redlock-runtime/src/ground/host/sync.rs`.
 pub(crate) mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, mpsc};
+    pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::Builder as ThreadBuilder;
 }
 
@@ -83,10 +83,7 @@ pub(crate) fn thread_number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
-pub(crate) fn start_thread<W>(_: &str, work: W) -> Result<(), (io::Error, W)>
-where
-    W: Future<Output = ()> + Send + 'static,
-{
+pub(crate) fn start_thread(_: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     drop(shuttle::thread::spawn(move || block_on(work)));
     Ok(())
 }

@@ -75,7 +75,7 @@ impl Guardian {
 
     fn start() -> io::Result<Self> {
         let (calls, inbox) = unbounded_channel();
-        host::start_thread("redlocked-guard", guard(inbox)).map_err(|(error, _)| error)?;
+        host::start_thread("redlocked-guard", guard(inbox))?;
         Ok(Self { calls })
     }
 

@@ -22,7 +22,7 @@ use crate::ground::alarm::Alarm;
 use crate::ground::clock::Moment;
 use crate::ground::host;
 use crate::ground::host::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, ThreadBuilder, mpsc,
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, ThreadBuilder,
 };
 
 /// How long no caller must have polled before the loop's own thread does without a reason.
@@ -126,17 +126,18 @@ impl OwnRuntime {
             turns: Mutex::new(turns),
             changed: Condvar::new(),
         });
-        let (hand_over, handed_over) = mpsc::channel::<(Arc<Self>, Stay)>();
+        let handed_over = Arc::new(Mutex::new(Some(stay)));
+        let take = |from: &Mutex<Option<Stay>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (there, runs) = (Arc::clone(&handed_over), Arc::clone(&own));
         let thread = ThreadBuilder::new().name("redlocked".to_owned()).spawn(move || {
-            if let Ok((own, stay)) = handed_over.recv() {
-                own.run(&stay);
+            if let Some(stay) = take(&there) {
+                runs.run(&stay);
             }
         });
-        if thread.is_err() {
-            return Err(stay);
+        match thread {
+            Ok(_) => Ok(own),
+            Err(_) => take(&handed_over).map_or(Ok(own), Err),
         }
-        let _ = hand_over.send((Arc::clone(&own), stay));
-        Ok(own)
     }
 
     /// True when it is the runtime with this number.

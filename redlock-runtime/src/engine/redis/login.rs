@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::decode::is_passing;
@@ -18,6 +19,7 @@ use super::pipeline::Pipeline;
 use super::server_address::ServerAddress;
 use super::value::Value;
 use crate::ground::credentials::Credentials;
+use crate::ground::host::world::Work;
 
 /// An address with the user and password to open one connection with.
 pub(super) struct Login {
@@ -101,8 +103,10 @@ impl CredentialSource {
     async fn ask(&self, limit: Duration) -> Result<Credentials, String> {
         // A task of its own: the locks outlive a panic there.
         let ask = Arc::clone(&self.ask);
-        let mut task = Ending(tokio::spawn(async move { ask().await }));
-        match tokio::time::timeout(limit, &mut task.0).await {
+        let (caller, answer) = oneshot::channel();
+        let asking: Work = Box::pin(async move { drop(caller.send(ask().await)) });
+        let _ends_with_this = Ending(tokio::spawn(asking));
+        match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err("`credentials` panicked".to_owned()),
             Err(_) => Err(format!("`credentials` gave no answer within {limit:?}")),
@@ -111,9 +115,9 @@ impl CredentialSource {
 }
 
 /// Ends the task when it is dropped.
-struct Ending<T>(JoinHandle<T>);
+struct Ending(JoinHandle<()>);
 
-impl<T> Drop for Ending<T> {
+impl Drop for Ending {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,20 +1,21 @@
 //! The machine as it is.
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
+
+use super::world::Work;
 
 /// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's
 /// systems (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended
@@ -126,27 +127,24 @@ impl Hasher for Number {
     }
 }
 
-pub(super) fn start_thread<W>(name: &str, work: W) -> Result<(), (io::Error, W)>
-where
-    W: Future<Output = ()> + Send + 'static,
-{
-    let runtime = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Err((error, work)),
-    };
-    let (hand_over, handed_over) = mpsc::channel::<(Runtime, W)>();
+pub(super) fn start_thread(name: &str, work: Work) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handed_over = Arc::new(Mutex::new(Some((runtime, work))));
+    let take = |from: &Mutex<Option<_>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let there = Arc::clone(&handed_over);
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        if let Ok((runtime, work)) = handed_over.recv() {
+        if let Some((runtime, work)) = take(&there) {
             // A task: the runtime polls a woken task before it looks for more I/O events.
             let _ = runtime.block_on(async { tokio::spawn(work).await });
         }
     });
     if let Err(error) = thread {
         // Dropping a runtime inside the caller's runtime would panic.
-        runtime.shutdown_background();
-        return Err((error, work));
+        if let Some((runtime, _)) = take(&handed_over) {
+            Runtime::shutdown_background(runtime);
+        }
+        return Err(error);
     }
-    let _ = hand_over.send((runtime, work));
     Ok(())
 }
 

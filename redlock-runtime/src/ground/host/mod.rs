@@ -23,7 +23,7 @@ pub(crate) use world::world;
 /// others in their place, each use of which is a point where another thread may go on.
 pub(crate) mod sync {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread::Builder as ThreadBuilder;
 }
 
@@ -99,24 +99,23 @@ pub(crate) fn simulated_connection(host: &str, port: u16) -> Option<world::Conne
     world().map(|world| world.connect(host, port))
 }
 
-/// Starts a thread that runs `work` in a runtime. If there can be none, returns the work.
-pub(crate) fn start_thread<W>(name: &str, work: W) -> Result<(), (io::Error, W)>
-where
-    W: Future<Output = ()> + Send + 'static,
-{
+/// Starts a thread that runs `work` in a runtime. In a box, as each task: the code that runs tasks
+/// is in the program once for each type of them, for each kind of runtime.
+pub(crate) fn start_thread(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     match world() {
         Some(world) => {
             world.start_thread(Box::pin(work));
             Ok(())
         }
-        None => machine::start_thread(name, work),
+        None => machine::start_thread(name, Box::pin(work)),
     }
 }
 
 /// Runs `work` in the runtime of this task, which is one.
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    let work: world::Work = Box::pin(work);
     match world() {
-        Some(world) => world.spawn(world.runtime(), Box::pin(work)),
+        Some(world) => world.spawn(world.runtime(), work),
         None => drop(tokio::spawn(work)),
     }
 }
@@ -146,8 +145,9 @@ impl Runtime {
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let work: world::Work = Box::pin(work);
         match (self, world()) {
-            (Self::Simulated(number), Some(world)) => world.spawn(*number, Box::pin(work)),
+            (Self::Simulated(number), Some(world)) => world.spawn(*number, work),
             (Self::Simulated(_), None) => {}
             (Self::Tokio(handle), _) => drop(handle.spawn(work)),
         }
