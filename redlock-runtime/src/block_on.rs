@@ -1,10 +1,10 @@
 //! Runs a future without a runtime: the thread blocks until the engine answers, and polls the
 //! engine meanwhile where it can.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
@@ -35,36 +35,45 @@ pub(crate) fn block_on_until<F: Future>(
     // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the
     // budget is not refilled while this thread waits.
     let mut future = pin!(task::unconstrained(future));
+    let mut output = None;
+    block_on_any(
+        engine,
+        limit,
+        &mut poll_fn(|cx| future.as_mut().poll(cx).map(|ready| output = Some(ready))),
+    );
+    output
+}
+
+/// A future of any type: the code that waits is in the program once.
+type Any<'a> = &'a mut (dyn Future<Output = ()> + Unpin);
+
+fn block_on_any(engine: &Engine, limit: Option<(&Clock, Moment)>, future: Any<'_>) {
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            task::block_in_place(|| wait_until_ready(limit, future))
+            task::block_in_place(|| wait_until_ready(limit, future));
         }
         Ok(_) => {
             about_to_block();
-            wait_until_ready(limit, future)
+            wait_until_ready(limit, future);
         }
         // A thread that is ending may have no place for a runtime.
         Err(error) if error.is_thread_local_destroyed() => wait_until_ready(limit, future),
-        Err(_) => match engine.poll_until(limit.map(|(_, at)| at), future.as_mut()) {
-            Blocked::Ready(output) => Some(output),
-            Blocked::TimedOut => None,
-            Blocked::Elsewhere => wait_until_ready(limit, future),
-        },
+        Err(_) => {
+            let mut future = future;
+            if let Blocked::Elsewhere = engine.poll_until(limit.map(|(_, at)| at), Pin::new(&mut future)) {
+                wait_until_ready(limit, future);
+            }
+        }
     }
 }
 
-fn wait_until_ready<F: Future>(
-    limit: Option<(&Clock, Moment)>,
-    mut future: Pin<&mut F>,
-) -> Option<F::Output> {
+fn wait_until_ready(limit: Option<(&Clock, Moment)>, future: Any<'_>) {
     let alarm = Arc::new(Alarm::default());
     let waker = Waker::from(Arc::clone(&alarm));
     let mut cx = Context::from_waker(&waker);
     loop {
-        match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return Some(output),
-            Poll::Pending if alarm.wait(limit) => {}
-            Poll::Pending => return None,
+        if Pin::new(&mut *future).poll(&mut cx).is_ready() || !alarm.wait(limit) {
+            return;
         }
     }
 }
