@@ -74,7 +74,7 @@ impl<K: Copy + Ord + Hash> Timers<K> {
             listed.retain(|Reverse((at, id))| self.of.get(id).is_some_and(|timer| timer.listed == *at));
             // A timer that is removed and set to the same time again has an entry for each.
             if listed.len() > self.of.len() {
-                listed.sort_unstable();
+                listed = BinaryHeap::from(listed).into_sorted_vec();
                 listed.dedup();
             }
             self.listed = listed.into();

@@ -707,7 +707,8 @@ impl fmt::Display for Seconds {
         if self.0 < Duration::from_secs(1) {
             write!(f, "{} ms", self.0.as_millis())
         } else {
-            write!(f, "{:.1} s", self.0.as_secs_f64())
+            let tenths = (self.0.as_millis() + 50) / 100;
+            write!(f, "{}.{} s", tenths / 10, tenths % 10)
         }
     }
 }

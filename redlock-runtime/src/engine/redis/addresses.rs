@@ -32,12 +32,12 @@ impl Addresses {
     }
 
     /// In the order in which they are to be tried: as they were found, and then the unusable ones.
-    pub(super) fn in_order(&self, mut found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    pub(super) fn in_order(&self, found: Vec<SocketAddr>) -> Vec<SocketAddr> {
         *locked(&self.round) = Round { count: found.len(), reached: None };
         let mut unusable = locked(&self.unusable);
         unusable.retain(|address| found.contains(address));
-        found.sort_by_key(|address| unusable.iter().position(|unusable| unusable == address));
-        found
+        let is_usable = |address: &SocketAddr| !unusable.contains(address);
+        found.into_iter().filter(is_usable).chain(unusable.iter().copied()).collect()
     }
 
     pub(super) fn reached(&self, address: SocketAddr) {

@@ -27,11 +27,11 @@ pub(crate) async fn first<T, E>(
         };
         match outcome {
             Some((_, Ok(answer))) => return Ok(answer),
-            Some((nth, Err(error))) => failed.push((nth, error)),
-            None => {
-                failed.sort_by_key(|(nth, _)| *nth);
-                return Err(failed.into_iter().map(|(_, error)| error).collect());
+            Some((nth, Err(error))) => {
+                let at = failed.partition_point(|(other, _)| *other < nth);
+                failed.insert(at, (nth, error));
             }
+            None => return Err(failed.into_iter().map(|(_, error)| error).collect()),
         }
     }
 }

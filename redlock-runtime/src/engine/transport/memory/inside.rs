@@ -112,8 +112,10 @@ impl Inside {
 
     /// Each of the first 100; `None` when nobody is inside.
     pub(super) fn seen_one_by_one(&self, now: Moment) -> Option<Counted> {
-        let mut by_end: Vec<&Member> = self.members.iter().collect();
-        by_end.sort_by_key(|member| member.expires);
+        let mut by_end: Vec<&Member> = Vec::new();
+        for member in &self.members {
+            by_end.insert(by_end.partition_point(|other| other.expires <= member.expires), member);
+        }
         let seen = |member: &&Member| (token::owner_of(member.token.value()), member.expires.since(now));
         let holders = by_end.iter().take(100).map(seen).collect();
         (!self.is_empty()).then(|| Counted { limit: self.limit(), inside: self.count(), holders })

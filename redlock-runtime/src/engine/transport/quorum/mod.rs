@@ -13,6 +13,7 @@
 mod member;
 mod on_event;
 mod quorum_call;
+
 #[cfg(test)]
 mod scenarios;
 mod tally;
@@ -35,7 +36,7 @@ use crate::engine::timers::Timers;
 use crate::ground::clock::Moment;
 use member::Member;
 use quorum_call::QuorumCall;
-use tally::Outcome;
+use tally::{Outcome, nth_smallest};
 use told::{Changes, FenceEstimate};
 
 pub(super) use told::MOST_NODES;
@@ -96,9 +97,8 @@ impl Quorum {
 
     /// How many requests a quorum of nodes has room for. A node that is down needs none.
     pub(super) fn room(&self) -> usize {
-        let mut rooms: Vec<usize> = self.members.iter().map(Member::room).collect();
-        rooms.sort_unstable_by_key(|room| Reverse(*room));
-        rooms.get(self.needed - 1).copied().unwrap_or(0)
+        let rooms: Vec<_> = self.members.iter().map(|member| Reverse(member.room())).collect();
+        nth_smallest(&rooms, self.needed).map_or(0, |Reverse(room)| room)
     }
 
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {

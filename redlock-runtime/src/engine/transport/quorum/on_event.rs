@@ -9,6 +9,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::member::Member;
+use super::tally::nth_smallest;
 use super::{NO_CALLER, Quorum};
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
 use crate::engine::transport::link::TransportEvent;
@@ -113,9 +114,8 @@ impl Quorum {
 
     /// A node that is farther away than a quorum of the others does not count.
     pub(super) fn measure_round_trip(&mut self) {
-        let mut round_trips: Vec<_> = self.members.iter().filter_map(Member::round_trip).collect();
-        round_trips.sort_unstable();
-        self.round_trip = round_trips.get(self.needed - 1).copied().unwrap_or_default();
+        let round_trips: Vec<_> = self.members.iter().filter_map(Member::round_trip).collect();
+        self.round_trip = nth_smallest(&round_trips, self.needed).unwrap_or_default();
     }
 
     /// Connected once a quorum of nodes is up, and each other node is up, has failed to connect, or

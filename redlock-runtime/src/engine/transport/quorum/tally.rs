@@ -124,16 +124,15 @@ impl Tally<'_> {
     }
 
     pub(super) fn watch(&self) -> Option<Outcome> {
-        let mut mine: Vec<_> = self
+        let mine: Vec<_> = self
             .said()
             .filter_map(|reply| match reply {
-                Reply::HeldFor { left } => Some(*left),
+                Reply::HeldFor { left } => Some(Reverse(*left)),
                 _ => None,
             })
             .collect();
-        mine.sort_unstable_by(|one, other| other.cmp(one));
         // With the end of this one, fewer nodes have it than are needed.
-        if let Some(&left) = self.needed.checked_sub(1).and_then(|last| mine.get(last)) {
+        if let Some(Reverse(left)) = nth_smallest(&mine, self.needed) {
             return Some(Outcome::Reply(Reply::HeldFor { left }));
         }
         if self.awaited > 0 {
@@ -257,4 +256,13 @@ fn words(reply: &Reply) -> &'static str {
 fn most_frequent<'a>(holders: &[&'a Holder]) -> Option<&'a Holder> {
     let frequency = |holder: &&Holder| holders.iter().filter(|other| other.owner == holder.owner).count();
     holders.iter().copied().max_by_key(|holder| (frequency(holder), holder.granted))
+}
+
+/// Counted from 1. Of a few: a sort is in the program once for each type, with 6 KiB.
+pub(super) fn nth_smallest<T: Ord + Copy>(values: &[T], nth: usize) -> Option<T> {
+    let is_nth = |value: &&T| {
+        let less = values.iter().filter(|other| other < value).count();
+        less < nth && nth <= values.iter().filter(|other| other <= value).count()
+    };
+    values.iter().find(is_nth).copied()
 }
