@@ -434,10 +434,9 @@ fn a_release_that_reaches_a_minority_is_no_release_until_the_others_have_done_it
     let error = guard.release_blocking().unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, LockError::Unavailable { .. }), "{said}");
-    assert!(
-        said.contains("3 of 5 nodes must agree") && said.contains("3 nodes: no answer in time"),
-        "{said}"
-    );
+    // The limit of the caller and that of each connection end at the same time.
+    let is_silence = said.contains("no answer in time") || said.contains("did not answer within 1s");
+    assert!(said.contains("3 of 5 nodes must agree") && is_silence, "{said}");
     quorum.servers[2..].iter().for_each(kit::RedisServer::resume);
     quorum.assert_nothing_left();
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
