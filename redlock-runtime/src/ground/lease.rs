@@ -404,8 +404,9 @@ impl OneLeaseEnd {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
     use std::pin::pin;
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
 
     use super::*;
 
@@ -471,6 +472,40 @@ mod tests {
             assert_eq!(lease.check(start.after(3 * SECOND)), None);
             assert_eq!(lease.lost_reason(), Some(reason));
         }
+    }
+
+    #[derive(Default)]
+    struct Task(AtomicBool);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_end_wakes_the_task_that_polled_last() {
+        let start = Moment::now();
+        let lease = Arc::new(Lease::new("k".into(), 1, start.after(60 * SECOND), None));
+        let mut end = pin!(LeaseEnd::of(&Clock::System, OneOrMany::One(Arc::clone(&lease))));
+        let tasks = [(); 2].map(|()| Arc::<Task>::default());
+        for task in [&tasks[0], &tasks[1], &tasks[1]] {
+            let waker = Arc::clone(task).into();
+            assert!(end.as_mut().poll_event(&mut Context::from_waker(&waker)).is_pending());
+        }
+        lease.end(LostReason::KeyChanged);
+        assert_eq!(tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed)), [false, true]);
+        assert!(end.as_mut().poll_event(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+
+    #[test]
+    fn a_deadline_that_nobody_has_seen_ends_the_wait_of_who_looks_at_the_clock() {
+        let lease = Arc::new(Lease::new("k".into(), 1, Moment::now(), None));
+        let mut end = pin!(LeaseEnd::of(&Clock::System, OneOrMany::One(lease)));
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(end.as_mut().poll_event(cx).is_pending());
+        assert!(end.as_mut().poll(cx).is_ready());
+        assert!(end.as_mut().poll_event(cx).is_ready(), "it was seen");
     }
 
     #[test]
