@@ -24,7 +24,9 @@ for i, key in ipairs(KEYS) do
     value = holder or value
   end
   if value == token then
-    answers[i] = keep_at_least(key, ARGV[2 * i] + grace)
+    -- As text where it can be: a server before 7.2 takes longer over a number among the arguments of a command.
+    local px = ARGV[2 * i]
+    answers[i] = keep_at_least(key, grace > 0 and string.format('%d', px + grace) or px)
   else
     answers[i] = value and 0 or -1
   end
