@@ -3,9 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::time::Duration;
 
-use kit::RedisServer;
+use kit::{LIMIT, RedisServer};
 use redis::{PubSub, Value};
 
 pub(crate) const LOCK: &str = "lock:k";
@@ -146,21 +145,26 @@ impl Scripts {
         let connection: &'static mut redis::Connection = Box::leak(Box::new(self.server.client()));
         let mut listener = connection.as_pubsub();
         listener.subscribe(inbox).unwrap();
-        listener.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        listener.set_read_timeout(Some(LIMIT)).unwrap();
         self.inboxes.insert(inbox.to_owned(), listener);
     }
 
-    /// What was published to an inbox since it was asked last: the kind, the token and the first number.
-    pub(crate) fn pushes(&mut self, inbox: &str) -> Vec<(String, String, i64)> {
+    /// What was published to an inbox since it was asked last.
+    pub(crate) fn texts(&mut self, inbox: &str) -> Vec<String> {
+        redis::cmd("PUBLISH").arg(inbox).arg("").exec(&mut self.client).unwrap();
         let listener = self.inboxes.get_mut(inbox).unwrap();
-        let mut pushes = Vec::new();
-        while let Ok(message) = listener.get_message() {
-            let text: String = message.get_payload().unwrap();
+        let next = || listener.get_message().unwrap().get_payload().unwrap();
+        std::iter::repeat_with(next).take_while(|text: &String| !text.is_empty()).collect()
+    }
+
+    /// The same: the kind, the token and the first number of each.
+    pub(crate) fn pushes(&mut self, inbox: &str) -> Vec<(String, String, i64)> {
+        let push = |text: String| {
             let parts: Vec<_> = text.splitn(6, '|').collect();
             assert_eq!(parts[5], LOCK);
-            pushes.push((parts[0].to_owned(), parts[1].to_owned(), parts[2].parse().unwrap()));
-        }
-        pushes
+            (parts[0].to_owned(), parts[1].to_owned(), parts[2].parse().unwrap())
+        };
+        self.texts(inbox).into_iter().map(push).collect()
     }
 
     pub(crate) fn caller(&mut self, number: u32, ttl: u64, inbox: &str) -> Caller {

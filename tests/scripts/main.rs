@@ -17,4 +17,5 @@ mod counted;
 mod mistakes;
 mod once;
 mod random_kinds;
+mod short_ways;
 mod ticks;

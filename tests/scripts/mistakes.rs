@@ -4,6 +4,7 @@ use crate::by_hand::{Edit, fails_with, part};
 use crate::counted;
 use crate::once;
 use crate::random_kinds;
+use crate::short_ways;
 use crate::ticks;
 
 struct Mistake {
@@ -111,6 +112,10 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("grant", "if string.byte(kind) == 110 then return let_in() end", "", random),
     mistake("hand_over", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
+    mistake("hand_over", "redis.call('ZREM', queue, unpack(places))", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("hand_over", "not tells_another and", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("hand_over", "is_fenced and '' or followers_of(", "followers_of(", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("hand_over", "' .. mark .. followers .. '", "' .. mark .. '", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("join", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),
     // The phase, and what is told.
     mistake("counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),

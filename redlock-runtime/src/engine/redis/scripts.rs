@@ -48,6 +48,7 @@ files! {
     finish
     finish_alone
     finish_arguments
+    followers
     force_release
     free
     give
@@ -237,6 +238,7 @@ impl Script {
             part::join,
             part::tell,
             part::stuck,
+            part::followers,
             part::give,
             part::grant,
             part::counted,
@@ -245,19 +247,19 @@ impl Script {
             "end\n",
         ];
         match self {
-            Self::Acquire => {
-                &[parts!(time fence take mark queue caller join tell stuck give grant counted place acquire)]
-            }
+            Self::Acquire => &[
+                parts!(time fence take mark queue caller join tell stuck followers give grant counted place acquire),
+            ],
             Self::Renew => &[parts!(granted keep time mark queue tell renew)],
             Self::PassOn => &[parts!(time mark queue tell pass_on)],
             Self::Release => &[
-                parts!(free granted time hand_over mark queue fence tell stuck give caller grant counted leave_free release),
+                parts!(free granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free release),
             ],
             Self::Delete => &[parts!(delete)],
             Self::Inspect => &[parts!(mark state inspect)],
-            Self::ForceRelease => {
-                &[parts!(time fence mark state queue caller tell stuck give grant counted force_release)]
-            }
+            Self::ForceRelease => &[
+                parts!(time fence mark state queue caller tell stuck followers give grant counted force_release),
+            ],
             Self::TakeAway => &[parts!(mark take_away)],
             Self::Vote => &[parts!(granted vote)],
             Self::RaiseFence => &[parts!(granted raise_fence)],
@@ -269,20 +271,20 @@ impl Script {
             Self::Leader => &[parts!(mark record leader)],
             Self::RenewAll => &[parts!(mark renew_all)],
             Self::Watch => &[parts!(granted watch)],
-            Self::Redeem => &[parts!(time fence mark queue caller tell give redeem)],
+            Self::Redeem => &[parts!(time fence mark queue caller tell followers give redeem)],
             Self::Enter => &[parts!(
-                enter_free time fence mark queue caller join tell stuck give grant counted place enter
+                enter_free time fence mark queue caller join tell stuck followers give grant counted place enter
             )],
             Self::Stay => &[parts!(time stay granted keep mark renew)],
             Self::End => &[parts!(
-                time fence mark queue caller tell stuck give grant counted end granted keep renew
+                time fence mark queue caller tell stuck followers give grant counted end granted keep renew
             )],
             Self::Leave => &[parts!(
-                leave_counted granted time hand_over mark queue fence tell stuck give caller grant counted leave_free leave release
+                leave_counted granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free leave release
             )],
             Self::AcquireOnce => &[parts!(mark once), ACQUIRE, parts!(acquire_once)],
             Self::Finish => &[parts!(
-                finish_arguments granted time mark once keep_result queue fence tell stuck give caller grant counted leave_free finish release
+                finish_arguments granted time mark once keep_result queue fence tell stuck followers give caller grant counted leave_free finish release
             )],
             Self::FinishAlone => &[parts!(finish_arguments mark once keep_result finish_alone)],
             Self::AcquireAll => &[ACQUIRE, parts!(acquire_all)],
@@ -290,7 +292,7 @@ impl Script {
             // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
             Self::EndTick => &[
                 &["local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n"],
-                parts!(free granted time hand_over mark queue fence tell stuck give caller grant counted leave_free release),
+                parts!(free granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free release),
                 &["end\n"],
                 parts!(granted end_tick),
             ],

@@ -35,6 +35,7 @@ pub(super) const ENTER_FREE_LUA: &str = "redlock-runtime/src/engine/redis/script
 pub(super) const ENTER_LUA: &str = "redlock-runtime/src/engine/redis/scripts/enter.lua";
 pub(super) const FENCE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/fence.lua";
 pub(super) const FINISH_LUA: &str = "redlock-runtime/src/engine/redis/scripts/finish.lua";
+pub(super) const FOLLOWERS_LUA: &str = "redlock-runtime/src/engine/redis/scripts/followers.lua";
 pub(super) const FREE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/free.lua";
 pub(super) const GIVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/give.lua";
 pub(super) const GIVE_UP_LUA: &str = "redlock-runtime/src/engine/redis/scripts/give_up.lua";

@@ -1,6 +1,6 @@
 //! Mistakes with followers, to which a process passes a lock on without a request for each.
 
-use super::files::{FOLLOWERS, GIVE_LUA, HELD, HOLDING, RELEASE_LUA};
+use super::files::{FOLLOWERS, FOLLOWERS_LUA, HAND_OVER_LUA, HELD, HOLDING, RELEASE_LUA};
 use super::{EXCLUSION, Mutant, NOTHING_LEFT, ORDER, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -9,9 +9,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A grant names the waiters behind it also where one of another process is between them.",
         violates: ORDER,
         edits: &[edit(
-            GIVE_LUA,
-            "local rest = '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'",
-            "local rest = '|unfenced'",
+            FOLLOWERS_LUA,
+            "local function followers_of(rest, first, second)\n",
+            "local function followers_of(rest, first, second)\n  rest = '|unfenced'\n",
         )],
     },
     Mutant {
@@ -24,11 +24,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "followers-keep-their-places",
         wrong: "Those that have had the lock are still in the queue when it is released.",
         violates: NOTHING_LEFT,
-        edits: &[edit(
-            RELEASE_LUA,
-            "redis.call('ZREM', queue, me, unpack(followers))\nif",
-            "redis.call('ZREM', queue, me)\nif",
-        )],
+        edits: &[
+            edit(
+                RELEASE_LUA,
+                "redis.call('ZREM', queue, me, unpack(followers))\nif",
+                "redis.call('ZREM', queue, me)\nif",
+            ),
+            edit(HAND_OVER_LUA, "    redis.call('ZREM', queue, unpack(places))\n", ""),
+        ],
     },
     Mutant {
         name: "followers-of-a-lost-lock-keep-their-places",

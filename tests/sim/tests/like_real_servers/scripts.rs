@@ -16,14 +16,14 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = "time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "counted" "place" "acquire";
+    ACQUIRE = "time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "followers" "give" "grant" "counted" "place" "acquire";
     ALL = "acquire_all";
     RENEW = "granted" "keep" "time" "mark" "queue" "tell" "renew";
     RENEW_ALL = "mark" "renew_all";
-    RELEASE = "free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release";
+    RELEASE = "free" "granted" "time" "followers" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "counted" "leave_free" "release";
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
-    FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "counted" "force_release";
+    FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "followers" "give" "grant" "counted" "force_release";
     TAKE_AWAY = "mark" "take_away";
     VOTE = "granted" "vote";
     RAISE_FENCE = "granted" "raise_fence";

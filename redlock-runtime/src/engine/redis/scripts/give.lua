@@ -1,4 +1,4 @@
--- For acquire and release: gives a lock to a token. Behind fence.lua and tell.lua.
+-- For acquire and release: gives a lock to a token. Behind fence.lua, tell.lua and followers.lua.
 
 -- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
@@ -21,30 +21,13 @@ local function put(next_value, lasts, grace, waiters, next_inbox)
   return mark
 end
 
--- So many followers one grant names at most.
-local FOLLOWERS = 31
-
--- Names the followers: the waiters behind the one that gets the lock, as far as they are of its process, have its ttl, and draw
--- no fencing token either. Its process passes the lock on to them in this order, without a request for each. Returns the 22
--- random characters of each token.
-local function followers_of(next_ttl, next_inbox, waiters)
-  local rest = '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
-  if string.sub(waiters[1] or '', -#rest) ~= rest then return '' end
-  if string.sub(waiters[2] or '', -#rest) == rest then waiters = redis.call('ZRANGE', queue, 0, FOLLOWERS - 1) end
-  local names = {}
-  for i, member in ipairs(waiters) do
-    if string.sub(member, -#rest) ~= rest or string.sub(member, 23, 23) ~= '@' then break end
-    names[i] = string.sub(member, 1, 22)
-  end
-  return table.concat(names)
-end
-
 -- A waiter that has left the queue gets the lock, and is told. Returns for how many ms it has it.
 local function give(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence()) or '0'
   local lasts = math.min(next_ttl, CLAIM)
   local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
-  local followers = kind == 'unfenced' and followers_of(next_ttl, next_inbox, waiters) or ''
+  local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
+  local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
   tell(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = redis.pcall('PUBLISH', next_inbox,

@@ -26,7 +26,7 @@ local function grant()
   local looked, size = 0, 2
   while looked < MOST do
     -- Behind these, the two that are told.
-    local members = redis.call('ZRANGE', queue, 0, size + 1)
+    local members = redis.call('ZRANGE', queue, '0', size == 2 and '3' or size + 1)
     for i = 1, math.min(size, #members) do
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and (next_token == token or is_heard(next_token, next_inbox)) then

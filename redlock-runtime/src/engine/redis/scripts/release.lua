@@ -5,11 +5,11 @@
 -- server, or they may have places
 -- Returns 1, or 0 when none of these tokens holds the lock, or 2 when the caller has to call again.
 local holder, grace = parse(type(value) == 'string' and value or '')
-local is_held, followers = holder == token, {}
+local is_held, followers, place = holder == token, {}, ARGV[8] and '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced'
 for i = 8, #ARGV do
   -- The lock may have been granted to a follower whose place was left: not by this process.
   is_held = is_held or holder == ARGV[i] and (i == #ARGV or not unfenced)
-  followers[i - 7] = ARGV[i] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced'
+  followers[i - 7] = ARGV[i] .. place
 end
 
 -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,

@@ -5,9 +5,15 @@ local MOST, TOGETHER = 2000, 250
 
 -- The first waiter of another process than that of the first two.
 local function first_behind(their_inbox)
-  for _, member in ipairs(redis.call('ZRANGE', queue, 2, TOGETHER)) do
-    local _, _, inbox = read(member)
-    if inbox and inbox ~= their_inbox then return member end
+  local its = '|' .. their_inbox
+  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
+    -- Most are of that process. A pattern takes longer than the rest of the call.
+    local _, ends = string.find(member, its, 1, true)
+    local behind = ends and string.byte(member, ends + 1)
+    if not ends or behind and behind ~= 124 then
+      local _, _, inbox = read(member)
+      if inbox and inbox ~= their_inbox then return member end
+    end
   end
 end
 
@@ -36,7 +42,7 @@ end
 
 -- The waiters to tell.
 local function first_two()
-  return redis.call('ZRANGE', queue, 0, 1)
+  return redis.call('ZRANGE', queue, '0', '1')
 end
 
 -- All that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
