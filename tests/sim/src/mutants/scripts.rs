@@ -23,10 +23,17 @@ impl Mutant {
             let before = self.edits.iter().take_while(|other| !std::ptr::eq(*other, edit));
             let before = before.filter(|other| other.file == edit.file);
             let file = before.fold(file, |file, other| file.replace(other.from, other.to));
-            if !file.is_empty() {
-                script = script.replace(&file, &file.replace(edit.from, edit.to));
+            let [as_it_is, edited] = [code(&file), code(&file.replace(edit.from, edit.to))];
+            if !as_it_is.is_empty() {
+                script = script.replace(&as_it_is, &edited);
             }
         }
         script
     }
+}
+
+/// What the engine sends of a file: its lines without comments and indentation.
+fn code(file: &str) -> String {
+    let lines = file.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
+    lines.filter(|line| !line.starts_with("--")).collect()
 }
