@@ -231,7 +231,8 @@ impl Encoder {
         command.arg("INCR");
         self.session.keyspace.write_clock(&mut command, &request.name);
         command.end();
-        write_command(into, &["GET", &request.name]);
+        // No more than tells whether it is this token: the value of a foreign client may be large.
+        write_command(into, &["GETRANGE", &request.name, "0", "512"]);
     }
 
     /// The commonest commands by far.
