@@ -304,7 +304,7 @@ async fn a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_
         ),
     ] {
         let batch = send(&mut connection, &direct("lock:a")).await;
-        let sent = read_to(&server, "GET\r\n$6\r\nlock:a").await;
+        let sent = read_to(&server, "GETRANGE\r\n$6\r\nlock:a\r\n$1\r\n0\r\n$3\r\n512\r\n").await;
         assert!(
             sent.contains("SET\r\n$6\r\nlock:a") && sent.contains("INCR\r\n$11\r\nlock:%clock"),
             "{sent}"
@@ -350,7 +350,7 @@ async fn the_first_of_a_batch_carries_the_floor_for_those_behind_it() {
     connection.fences.on_below();
     let batch = [direct("lock:a"), direct("lock:b"), direct("lock:c")].concat();
     send(&mut connection, &batch).await;
-    let sent = read_to(&server, "GET\r\n$6\r\nlock:c").await;
+    let sent = read_to(&server, "GETRANGE\r\n$6\r\nlock:c\r\n$1\r\n0\r\n$3\r\n512\r\n").await;
     let count = |what: &str| sent.matches(what).count();
     assert_eq!((count("lock:a%queue\r\n"), count("%queue\r\n"), count("\r\nINCR\r\n")), (1, 1, 2), "{sent}");
 }
