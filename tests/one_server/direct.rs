@@ -1,7 +1,5 @@
 //! A lock that no other caller wants costs the server no script, nor does its fencing token.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 use std::thread;
 
@@ -274,34 +272,6 @@ fn a_waiter_that_draws_none_leaves_the_queue() {
     drop(guard);
 }
 
-/// The commands that clients send, without those in scripts.
-struct Monitor {
-    stream: TcpStream,
-    count: thread::JoinHandle<u32>,
-}
-
-impl Monitor {
-    fn of(server: &RedisServer) -> Self {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        stream.write_all(b"MONITOR\r\n").unwrap();
-        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-        assert_eq!(lines.next().as_deref(), Some("+OK"));
-        let sent = |line: &String| {
-            !line.contains(" lua] ")
-                && ["SET", "EVALSHA", "EVAL", "DELIFEQ", "DELEX"]
-                    .iter()
-                    .any(|name| line.contains(&format!("] \"{name}\" ")))
-        };
-        let count = thread::spawn(move || u32::try_from(lines.filter(sent).count()).unwrap());
-        Self { stream, count }
-    }
-
-    fn count(self) -> u32 {
-        self.stream.shutdown(Shutdown::Both).unwrap();
-        self.count.join().unwrap()
-    }
-}
-
 #[test]
 fn a_contended_call_costs_no_more_commands_than_three() {
     const ROUNDS: u32 = 40;
@@ -312,7 +282,7 @@ fn a_contended_call_costs_no_more_commands_than_three() {
         for locks in &managers {
             runtime.block_on(locked(locks)).unwrap();
         }
-        let monitor = Monitor::of(&server);
+        let requests = server.requests();
         runtime.block_on(async {
             let tasks: Vec<_> = (0..callers)
                 .map(|number| {
@@ -329,8 +299,11 @@ fn a_contended_call_costs_no_more_commands_than_three() {
             }
         });
         eventually("no key is left", || server.keys().is_empty());
-        let commands = f64::from(monitor.count()) / f64::from(ROUNDS * callers);
-        assert!(commands <= 3.1, "{commands} with {callers} callers in {processes} processes");
+        let commands = requests.count();
+        assert!(
+            10 * commands <= 31 * u64::from(ROUNDS * callers),
+            "{commands} with {callers} callers in {processes} processes"
+        );
     }
 }
 

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{
-    LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, dropped_before_its_reply, eventually, owns,
-    unique,
+    LIMIT, Proxy, RedisCluster, RedisServer, Requests, SECOND, connect, dropped_before_its_reply, eventually,
+    owns, unique,
 };
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
@@ -43,10 +43,11 @@ fn free_keys_cost_one_call() {
     let server = RedisServer::start();
     let (locks, probe) = (connect(&server), connect(&server));
     warm(&locks);
+    let requests = server.requests();
     for (count, calls) in [(1, 1), (2, 1), (8, 1), (64, 1), (65, 2), (150, 3)] {
-        let before = server.client_requests();
+        let before = requests.count();
         let guard = locks.lock_all(keys(count)).wait(LIMIT).acquire_blocking().unwrap();
-        assert_eq!(server.client_requests() - before, calls, "{count} keys");
+        assert_eq!(requests.count() - before, calls, "{count} keys");
         assert!(guard.is_held());
         assert_eq!(server.keys().len(), count);
         for key in keys(count) {
@@ -78,15 +79,16 @@ fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
     let server = RedisServer::start();
     let (locks, other) = (connect(&server), connect(&server));
     warm(&locks);
+    let requests = server.requests();
     let busy = other.lock("c").acquire_blocking().unwrap();
     let _: i32 = server.run("SADD lock:d no-lock");
-    let before = server.client_requests();
+    let before = requests.count();
     let error = locks.lock_all(["a", "b", "c", "d"]).acquire_blocking().map(drop).unwrap_err();
     assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "c"), "{error:?}");
     eventually("the taken keys are released", || server.keys().len() == 2);
     // Only the first two keys are released: the call skipped the later ones and did not queue for
     // the busy one.
-    assert_eq!(server.client_requests() - before, 1 + 2);
+    assert_eq!(requests.count() - before, 1 + 2);
     drop(busy);
 }
 
@@ -96,19 +98,20 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
     let (locks, other) = (connect(&server), connect(&server));
     warm(&locks);
     warm(&other);
+    let requests = server.requests();
     for blocked in ["a", "c", "e"] {
         // On a busy machine the holder may need one more command to renew its claim.
         eventually("the calls are as few as possible", || {
             let busy = other.lock(blocked).acquire_blocking().unwrap();
             let before = server.run::<String>("INFO commandstats");
             let request = locks.lock_all(["a", "b", "c", "d", "e"]).wait(LIMIT);
-            let start = server.client_requests();
+            let start = requests.count();
             let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
             eventually("the waiter is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
             drop(busy);
             let guard = waiter.join().unwrap();
             // The holder's release is two of the commands: it does not know that others wait.
-            let calls = server.client_requests() - start - 2;
+            let calls = requests.count() - start - 2;
             let rest = u64::from(blocked != "e");
             assert!(calls > rest, "{calls} {before}");
             guard.release_blocking().unwrap();
@@ -123,12 +126,13 @@ fn a_key_that_is_held_outside_costs_nothing_and_breaks_no_call() {
     let server = RedisServer::start();
     let locks = connect(&server);
     warm(&locks);
+    let requests = server.requests();
     locks
         .lock_all(["b", "d"])
         .run_blocking(|outer| {
-            let before = server.client_requests();
+            let before = requests.count();
             let inner = locks.lock_all(["a", "b", "c", "d", "e"]).reentrant(true).acquire_blocking().unwrap();
-            assert_eq!(server.client_requests() - before, 1);
+            assert_eq!(requests.count() - before, 1);
             assert!(inner.keys().eq(["a", "b", "c", "d", "e"]));
             assert_eq!(inner.fencing_token_of("d"), outer.fencing_token_of("d"));
             inner.release_blocking().unwrap();
@@ -143,18 +147,19 @@ fn a_script_that_the_server_has_forgotten_is_sent_again() {
     let server = RedisServer::start();
     let locks = connect(&server);
     warm(&locks);
+    let requests = server.requests();
     let _: String = server.run("SCRIPT FLUSH");
-    let before = server.client_requests();
+    let before = requests.count();
     let guard = locks.lock_all(keys(8)).acquire_blocking().unwrap();
-    assert_eq!(server.client_requests() - before, 2, "one call without the script, one with its source");
+    assert_eq!(requests.count() - before, 2, "one call without the script, one with its source");
     guard.release_blocking().unwrap();
     // That was a request in two parts, whose release looks for waiters. This one deletes.
     drop(locks.lock_all(keys(8)).acquire_blocking().unwrap());
     eventually("no key is left", || server.keys().is_empty());
-    let before = server.client_requests();
+    let before = requests.count();
     drop(locks.lock_all(keys(8)).acquire_blocking().unwrap());
     eventually("no key is left", || server.keys().is_empty());
-    assert_eq!(server.client_requests() - before, 1 + 8);
+    assert_eq!(requests.count() - before, 1 + 8);
 }
 
 #[test]
@@ -446,7 +451,8 @@ fn nobody_waits_for_ever_when_connections_break() {
 fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     let cluster = RedisCluster::start();
     let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
-    let calls = || cluster.primaries().into_iter().map(RedisServer::client_requests).sum::<u64>();
+    let requests: Vec<_> = cluster.primaries().into_iter().map(RedisServer::requests).collect();
+    let calls = || requests.iter().map(Requests::count).sum::<u64>();
     // Each node has its own connection, and each connection sends its scripts once.
     let tags = ["{1}", "{2}", "{3}", "{4}", "{5}", "{6}"];
     for tag in tags {

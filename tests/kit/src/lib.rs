@@ -17,6 +17,7 @@
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | to leave out what the version of the server cannot do, and to tell it | [`skipped`], [`RedisServer::known_rules`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
+//! | the requests that clients send to a server, counted | [`RedisServer::requests`] |
 //! | processes under chaos, and the checker of their holds | [`chaos`] |
 //! | the contenders of a bench: ours, by hand, over a quorum, by publish and subscribe | [`contender`], [`bare`], [`bare_quorum`], [`wake`] |
 //! | what they do: locks that no other caller wants, a flash sale, a server of another version | [`load`], [`sale`], [`second_server`] |
@@ -59,6 +60,7 @@ pub mod load;
 mod names;
 mod proxy;
 mod quorum;
+mod requests;
 mod rewriter;
 pub mod sale;
 mod second_server;
@@ -84,6 +86,7 @@ pub use names::keeps_alive;
 pub use names::{free_port, unique};
 pub use proxy::Proxy;
 pub use quorum::Quorum;
+pub use requests::Requests;
 pub use rewriter::Rewriter;
 pub use second_server::second_server;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};

@@ -232,22 +232,14 @@ impl RedisServer {
     }
 
     /// How many scripts and native deletes clients have called: the requests of this library once
-    /// it is connected, but for locks that are taken without a script.
+    /// it is connected, but for locks that are taken without a script. [`requests`](Self::requests)
+    /// counts these, too.
     pub fn client_commands(&self) -> u64 {
-        self.calls_of(&["evalsha", "eval", "delifeq", "delex"])
-    }
-
-    /// The same with the locks that are taken without a script, and draw a fencing token: each has one
-    /// `GET`. Not for the locks of ticks, whose scripts have one, too.
-    pub fn client_requests(&self) -> u64 {
-        self.client_commands() + self.calls_of(&["get"])
-    }
-
-    fn calls_of(&self, commands: &[&str]) -> u64 {
         let stats: String = self.run("INFO commandstats");
         let calls = |line: &str| -> Option<u64> {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            commands.contains(&name).then(|| rest.split(',').next().unwrap().parse().unwrap())
+            matches!(name, "evalsha" | "eval" | "delifeq" | "delex")
+                .then(|| rest.split(',').next().unwrap().parse().unwrap())
         };
         stats.lines().filter_map(calls).sum()
     }
