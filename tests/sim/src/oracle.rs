@@ -214,6 +214,12 @@ impl Oracle {
         self.broken(broken);
     }
 
+    /// The only server has granted a lock to these waiters, each at its time.
+    pub fn look_at_grants(&mut self, grants: &[(CallId, u64)]) {
+        let broken = self.promises.as_ref().and_then(|promises| promises.look_at_grants(grants));
+        self.broken(broken);
+    }
+
     fn broken(&mut self, broken: Option<Broken>) {
         if let Some((property, what)) = broken {
             self.violated(property, what);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::oracle::{CallId, poll_behind};
-use crate::plan::{BodyEnds, Fault, Hold, Plan, Topology, What};
+use crate::plan::{BodyEnds, Call, Fault, Hold, Plan, Topology, What};
 use crate::room::Room;
 use crate::server::Version;
 use crate::world::{ProcessId, ServerId, World};
@@ -145,6 +145,8 @@ pub struct Promises {
     is_only_full: bool,
     /// Nothing goes wrong but the death of processes, and locks that go without a release.
     is_only_deserted: bool,
+    /// Nothing goes wrong, and no lock goes but by the release of its holder.
+    are_all_released: bool,
     /// So many processes stop, each with waiters, perhaps, and nothing else goes wrong.
     stop: Option<u64>,
     calls: BTreeMap<CallId, Known>,
@@ -188,6 +190,7 @@ impl Promises {
                 && !is(|fault| !matches!(fault, Fault::Full(..))),
             is_only_deserted: is(|fault| matches!(fault, Fault::Delete(_) | Fault::Foreign(..)))
                 && !is(|fault| !matches!(fault, Fault::Kill(_) | Fault::Delete(_) | Fault::Foreign(..))),
+            are_all_released: plan.is_calm() && plan.latency.late == 0 && plan.calls.iter().all(is_released),
             stop: stopped(plan),
             plan: Rc::clone(plan),
             server: None,
@@ -620,6 +623,24 @@ impl Promises {
         Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)))
     }
 
+    /// The server has granted a lock to these waiters, each at its time. One that has had the lock
+    /// without a request, as its process has passed it on, leaves the queue with the release.
+    #[must_use]
+    pub fn look_at_grants(&self, grants: &[(CallId, u64)]) -> Option<Broken> {
+        if !self.are_all_released {
+            return None;
+        }
+        let has_had_it = |call: CallId, granted: u64| {
+            self.calls.get(&call).is_some_and(|known| {
+                // The time of a server is a few microseconds ahead when scripts ask for it often.
+                let has_left = matches!(known.phase, Phase::Ended { at, .. } if at + MILLISECOND < granted);
+                has_left && known.has_been_inside
+            })
+        };
+        let (call, _) = grants.iter().find(|(call, granted)| has_had_it(*call, *granted))?;
+        Some(("a caller that has had the lock is granted it no more", format!("call {call}")))
+    }
+
     /// A waiter enters at once when there is room for it, and for the one in front of all.
     fn look_at_room(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         let is_told = !lock.is_deserted && !lock.is_unwatched;
@@ -819,6 +840,18 @@ fn has_released(known: &Known) -> bool {
 fn runs(process: ProcessId) -> bool {
     let world = World::here();
     world.is_running(process) && !world.is_dead(process)
+}
+
+/// It keeps its lock for as long as it is inside, and gives it back then.
+fn is_released(call: &Call) -> bool {
+    let What::Hold(hold) = &call.what else { return true };
+    hold.renew
+        && hold.extend.is_empty()
+        && hold.max_hold.is_none()
+        && hold.gives.is_none()
+        && hold.leads.is_none()
+        && hold.blocks == 0
+        && !hold.forks
 }
 
 /// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims:

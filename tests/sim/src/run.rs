@@ -21,7 +21,7 @@ use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
 use crate::room::{Room, caller_of};
-use crate::server::{Bytes, DEFAULT_USER, Version};
+use crate::server::{Bytes, DEFAULT_USER, Server, Version};
 use crate::world::{Fate, ProcessClock, ProcessId, ServerId, World, spawn};
 use crate::{tickets, ticks};
 
@@ -397,6 +397,8 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
     if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
         let stored = stored(seen, *server);
         judge(|oracle| oracle.look_at(&stored));
+        let grants = world.with_server(*server, Server::take_grants);
+        judge(|oracle| oracle.look_at_grants(&granted(&grants)));
         let (executed, connections) = world.with_server(*server, |server, _| server.costs());
         judge(|oracle| oracle.look_at_costs(executed, connections));
     }
@@ -432,6 +434,14 @@ fn stored(seen: Vec<Seen>, server: ServerId) -> Vec<Stored> {
 /// For how long the lease of a marked lock has been over.
 fn in_grace(value: &[u8], left: Option<u64>) -> Option<u64> {
     left.filter(|left| value.ends_with(b"!") && *left <= GRACE).map(|left| GRACE - left)
+}
+
+/// Who was granted a lock, and when, in nanoseconds.
+fn granted(grants: &[(u64, Bytes)]) -> Vec<(CallId, u64)> {
+    let now = World::here().now();
+    let caller = |message: &Bytes| message.split(|byte| *byte == b'|').nth(1).and_then(caller_of);
+    let granted = |(ago, message): &(u64, Bytes)| Some((caller(message)?, now.saturating_sub(ago * 1_000)));
+    grants.iter().filter_map(granted).collect()
 }
 
 /// The number of the caller whose place it is.

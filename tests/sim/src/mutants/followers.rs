@@ -1,7 +1,7 @@
 //! Mistakes with followers, to which a process passes a lock on without a request for each.
 
 use super::files::{FOLLOWERS, FOLLOWERS_LUA, HAND_OVER_LUA, HELD, HOLDING, RELEASE_LUA};
-use super::{EXCLUSION, Mutant, NOTHING_LEFT, ORDER, edit};
+use super::{EXCLUSION, GRANTED_ONCE, Mutant, NOTHING_LEFT, ORDER, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "followers-keep-their-places",
         wrong: "Those that have had the lock are still in the queue when it is released.",
-        violates: NOTHING_LEFT,
+        violates: GRANTED_ONCE,
         edits: &[
             edit(
                 RELEASE_LUA,

@@ -11,6 +11,7 @@
 //! | `loss-sends-no-release` | found in some minutes only: an operator has to take the lock away between a grant and a request of its waiter, and the place that stays has the lock for a round trip in its turn |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //! | `each-waiter-is-a-follower` | the first waiter of the process is nearly always the next that the grant has named |
+//! | `plain-number-is-below-the-floor` | it counts for 5 ms after a grant that carried the floor, and a simulated server refuses for 50 ms while it takes older data over; `a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_the_floor` finds it |
 //! | `followers-inherit-no-deadline` | a follower renews at once: its connection has to break within the 10 ms in which a lock is passed on |
 //!
 //! These cannot be put back, because their mechanism is gone:
@@ -120,6 +121,7 @@ const IN_TIME: &str = "each caller is back within its limit";
 const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
 const NOTHING_OWED: &str = "calls that were refused owe nothing";
 const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
+const GRANTED_ONCE: &str = "a caller that has had the lock is granted it no more";
 const CAUSE: &str = "a lock is lost only for a cause";
 const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";

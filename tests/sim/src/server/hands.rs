@@ -50,6 +50,13 @@ impl Server {
         self.state.publish(channel, message)
     }
 
+    /// Which locks waiters were granted since it was asked last: how many microseconds ago, and what
+    /// they were told.
+    pub fn take_grants(&mut self, now: u64) -> Vec<(u64, Bytes)> {
+        let grants = std::mem::take(&mut self.state.grants).into_iter();
+        grants.map(|(at, message)| (now.saturating_sub(at), message)).collect()
+    }
+
     /// The user may not run this command, or `command|subcommand`, in lower case.
     pub fn deny(&mut self, user: &str, command: &str) {
         self.state.users.change(user).denied.insert(command.to_owned());

@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) next_client: u64,
     /// How many commands of clients were for locks.
     pub(super) for_locks: u64,
+    /// What was published of locks that waiters were granted since it was asked for last, and when.
+    pub(super) grants: Vec<(u64, Bytes)>,
     pub(super) channels: Channels,
     pub(super) patterns: Channels,
     pub(super) sharded: Channels,
@@ -71,6 +73,7 @@ impl State {
             clients: BTreeMap::new(),
             next_client: 1,
             for_locks: 0,
+            grants: Vec::new(),
             channels: Channels::default(),
             patterns: Channels::default(),
             sharded: Channels::default(),

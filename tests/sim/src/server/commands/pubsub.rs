@@ -101,6 +101,9 @@ fn told(what: &str, channel: Reply, count: usize) -> Reply {
 
 pub(super) fn publish(call: &mut Call<'_>) -> Answer {
     let (channel, message) = (&call.words[1], &call.words[2]);
+    if message.starts_with(b"granted|") {
+        call.state.grants.push((call.state.now, message.clone()));
+    }
     let count = call.state.publish(channel, message);
     if call.state.settings.cluster {
         call.state.broadcasts.push((channel.clone(), message.clone()));
