@@ -260,7 +260,10 @@ async fn a_fencing_token_that_the_server_cannot_have_drawn_is_doubted() {
 
 const TIME: u64 = 1_795_667_147_287_141;
 
-/// A connection whose last comparison with the floor was just now.
+/// A number that was drawn long after the last comparison with the floor, however slow the test is.
+const DRAWN: u64 = TIME + 3_600_000_000;
+
+/// A connection whose last comparison with the floor is to come, so that none is due in a slow test.
 async fn compared() -> (RedisConnection, TcpStream) {
     let mut session = Session::for_a_test();
     session.server_info.clock = TIME;
@@ -269,7 +272,8 @@ async fn compared() -> (RedisConnection, TcpStream) {
     let floor = (TIME - 20_000) / 100_000;
     assert!(read_to(&server, "lock:compared%queue").await.contains(&format!("\r\n{floor}")));
     let mut granted = vec![Reply::Acquire(Verdict::Granted { fence: TIME + 1_000_000 })];
-    connection.answered(Moment::now(), Moment::now(), &direct("lock:compared"), &mut granted);
+    let now = Moment::now();
+    connection.answered(now.after(Duration::from_hours(1)), now, &direct("lock:compared"), &mut granted);
     answer(&server, b":1\r\n").await;
     assert!(replies(&mut connection, &batch).await.is_ok());
     (connection, server)
@@ -284,7 +288,7 @@ fn direct(name: &str) -> Vec<(Id, Request)> {
 #[tokio::test]
 async fn a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_the_floor() {
     let (mut connection, server) = compared().await;
-    let fence = TIME + 1_000_001;
+    let fence = DRAWN;
     for (said, expected) in [
         (format!("+OK\r\n:{fence}\r\n$5\r\ntoken\r\n"), Reply::Acquire(Verdict::Granted { fence })),
         // A waiter has marked it.
@@ -316,7 +320,7 @@ async fn a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_
 
 #[tokio::test]
 async fn three_replies_that_are_not_those_of_three_commands_grant_no_lock() {
-    let fence = TIME + 1_000_001;
+    let fence = DRAWN;
     let own = [":1\r\n", "+OK\r\n", "$-1\r\n", "*0\r\n", "_\r\n", "-ERR other\r\n", "$5\r\nother\r\n"];
     let whole = ["+OK\r\n".to_owned(), format!(":{fence}\r\n"), "$5\r\ntoken\r\n".to_owned()];
     for at in 0..whole.len() {
