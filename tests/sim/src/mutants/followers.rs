@@ -37,7 +37,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "followers-of-a-lost-lock-keep-their-places",
         wrong: "Those that have had the lock are still in the queue when it is lost.",
         violates: NOTHING_LEFT,
-        edits: &[edit(HOLDING, " || held.owes_places()", "")],
+        edits: &[edit(
+            HOLDING,
+            "release || held.may_be_queued() || held.owes_places()",
+            "(release || held.may_be_queued()) && !held.owes_places()",
+        )],
     },
     Mutant {
         name: "followers-inherit-no-deadline",

@@ -12,6 +12,7 @@
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //! | `each-waiter-is-a-follower` | the first waiter of the process is nearly always the next that the grant has named |
 //! | `plain-number-is-below-the-floor` | it counts for 5 ms after a grant that carried the floor, and a simulated server refuses for 50 ms while it takes older data over; `a_fencing_token_is_drawn_without_a_script_between_two_comparisons_with_the_floor` finds it |
+//! | `followers-of-a-lost-lock-keep-their-places` | each place that stays has the lock for a round trip in its turn, which is allowed where a lock is lost; `with_a_lock_that_is_lost_its_served_followers_leave_the_queue` finds it |
 //! | `followers-inherit-no-deadline` | a follower renews at once: its connection has to break within the 10 ms in which a lock is passed on |
 //!
 //! These cannot be put back, because their mechanism is gone:
