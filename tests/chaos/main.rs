@@ -131,12 +131,12 @@ fn at_most_one_is_inside_whatever_happens() {
 }
 
 /// Mistakes: a text of a script, and its replacement.
-const DOES_NOT_COMPARE: (&str, &str) = ("followers = holder == token, {}", "followers = holder ~= nil  , {}");
+const DOES_NOT_COMPARE: (&str, &str) = ("place = holder == token, {}", "place = holder ~= nil  , {}");
 
 const IS_NOT_RAISED: (&str, &str) = ("return fence", "return '1'  ");
 
 /// A grant dated in the far future counts, for the waiter, from when it was received.
-const COUNTS_FROM_RECEIPT: (&str, &str) = (".. '|' .. now ..", "..'|9' .. now ..");
+const COUNTS_FROM_RECEIPT: (&str, &str) = (".. '|' .. at .. '|' .. mark", ".. '|9' .. at ..'|' .. mark");
 
 /// One server, with this text of a script replaced by that.
 fn is_found_with(plan: Plan, words: (&'static str, &'static str), what: impl Fn(&History) -> bool) {

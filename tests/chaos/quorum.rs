@@ -68,11 +68,11 @@ fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl
 fn a_lock_that_is_free_while_its_waiters_are_refused_is_found_on_a_quorum() {
     let refused = (
         concat!(
-            "'NX', 'PX', ARGV[2]) == false\n  and redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
+            "'NX', 'PX', ARGV[2]) == false\nand redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
             "if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end\nif holder then"
         ),
         concat!(
-            "'XX', 'PX', ARGV[2]) == false\n  and redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
+            "'XX', 'PX', ARGV[2]) == false\nand redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
             "if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end\nif true   then"
         ),
     );
@@ -171,12 +171,12 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
 /// nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
-        "  local value = without_time(holder, token)\n",
-        "  if value == token or value == token .. '!' then return redis.call('DEL', KEYS[1]) end"
+        "local value = without_time(holder, token)\n",
+        "if value == token or value == token .. '!' then return redis.call('DEL', KEYS[1]) end"
     );
     let old = concat!(
-        "  if without_time(holder, token) == token and redis.call('PTTL', KEYS[1]) < 599991 then\n",
-        "    return redis.call('DEL', KEYS[1])\n  end"
+        "if without_time(holder, token) == token and redis.call('PTTL', KEYS[1]) < 599991 then\n",
+        "return redis.call('DEL', KEYS[1])\n    end"
     );
     move |_, server| Rewriter::to(server.port(), all, old).port()
 }
