@@ -294,12 +294,14 @@ async fn a_missing_table_is_told_with_the_key_and_the_name_of_the_table() {
 
 #[tokio::test]
 async fn a_commit_that_fails_releases_the_lock_and_says_that_it_may_be_done() {
-    let Some((server, pool)) = postgres().await else { return };
+    let Some((_server, pool)) = postgres().await else { return };
     let locks = manager().await;
     let guard = locks.lock("account:7").acquire().await.unwrap();
     let mut tx = pool.begin().await.unwrap();
     guard.fence_in(&mut tx).await.unwrap();
-    drop(server);
+    let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    let end = sqlx::query_scalar::<_, bool>("SELECT pg_terminate_backend($1, 10000)").bind(backend);
+    assert!(end.fetch_one(&pool).await.unwrap(), "it has ended");
     let error = guard.commit(tx).await.unwrap_err();
     assert!(error.to_string().starts_with("`account:7`: the commit failed"), "{error}");
     locks.lock("account:7").wait(SECOND).acquire().await.unwrap().release().await.unwrap();
