@@ -213,7 +213,8 @@ impl RedisConnection {
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
                 Reply::Refused(Refusal::NoFence) => self.fences.on_below(),
                 Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
-                Reply::Acquire(verdict) if request.fenced => {
+                // That of a counted lock is as old as the phase that its caller enters.
+                Reply::Acquire(verdict) if request.fenced && !request.limit.is_counted() => {
                     if let Some(fence) = verdict.fence() {
                         self.fences.learn(sent, now, fence);
                     }

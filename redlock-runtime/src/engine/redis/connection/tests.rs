@@ -13,6 +13,7 @@ use super::*;
 use crate::engine::protocol::{ConnectionEvent, Mode};
 use crate::engine::redis::exchange::Inbox;
 use crate::engine::redis::opened::Stream;
+use crate::ground::limit::Limit;
 use crate::ground::token::Token;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
@@ -277,6 +278,20 @@ async fn compared() -> (RedisConnection, TcpStream) {
     answer(&server, b":1\r\n").await;
     assert!(replies(&mut connection, &batch).await.is_ok());
     (connection, server)
+}
+
+#[tokio::test]
+async fn the_fencing_token_of_a_phase_that_goes_on_does_not_lower_the_floor() {
+    let mut session = Session::for_a_test();
+    session.server_info.clock = TIME;
+    let (mut connection, server, _pushed) = connection_of(session).await;
+    let mut reader = request(Action::Acquire(Mode::OneTry), "lock:phase");
+    reader[0].1.limit = Limit::NONE;
+    let mut entered = vec![Reply::Acquire(Verdict::Granted { fence: TIME - 60_000_000 })];
+    connection.answered(Moment::now(), Moment::now(), &reader, &mut entered);
+    send(&mut connection, &direct("lock:next")).await;
+    let floor = (TIME - 20_000) / 100_000;
+    assert!(read_to(&server, "lock:next%queue").await.contains(&format!("\r\n{floor}")));
 }
 
 fn direct(name: &str) -> Vec<(Id, Request)> {
