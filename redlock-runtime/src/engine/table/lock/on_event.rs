@@ -1,19 +1,19 @@
 //! What happens to a lock without a request: pushes, changes of other clients, connections, timers.
 //!
 //! A push goes to the attempt with its token. A grant makes a waiter the holder; a hint makes the
-//! first waiter of this process ask, whichever of them it was sent to; and where a waiter has lost
+//! first waiter of this process ask, whichever of them it was sent to, but for a lock that several
+//! may have; and where a waiter has lost
 //! its place, all of this process ask for new ones. A grant for a token without a waiter is
 //! released. A change of another client makes the holder compare and the first waiter ask. A timer
 //! rings for the first thing that its attempt waits for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::held::HeldTimer;
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
-use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request, ServerTime};
+use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
 use crate::engine::table::context::Context;
 use crate::ground::outcome::LostReason;
 use crate::ground::token::Token;
@@ -41,9 +41,7 @@ impl Lock {
                 // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.first_queued() } else { None };
-                if let (Some(asker), PushKind::Next { claim, at }) = (asker, push.kind) {
-                    self.told_behind(cx, asker, id, claim, at);
-                }
+                let asker = asker.filter(|asker| !self.is_one_of_several(*asker, id));
                 self.pushed(cx, asker.unwrap_or(id), push.kind);
                 self.set_followers(cx, id, push);
             }
@@ -61,16 +59,10 @@ impl Lock {
         }
     }
 
-    /// The first waiter of this process is told in the place of this one, which keeps that in mind:
-    /// one of several that enters takes its pause with it.
-    fn told_behind(&mut self, cx: &Context, first: Id, id: Id, claim: Duration, at: ServerTime) {
-        let is_counted = self.waiting(first).is_some_and(|first| first.ask().limit.is_counted());
-        if is_counted
-            && first != id
-            && let Some(waiting) = self.waiting_mut(id)
-        {
-            waiting.set_over(cx.now, claim, at);
-        }
+    /// True when not both of these waiters are exclusive: one may have room when the other has none.
+    fn is_one_of_several(&self, one: Id, other: Id) -> bool {
+        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        is_counted(one) || is_counted(other)
     }
 
     fn on_push_without_waiter(&mut self, cx: &mut Context, push: &Push) {

@@ -500,6 +500,11 @@ impl Waiting {
                 let until = now.after(self.interval());
                 Awaits::Retry { until: self.over_at.into_iter().fold(until, Ord::min) }
             }
+            // Behind several, each of the first two may have room sooner than the one that asks for
+            // this process.
+            (false, Some(Place { in_front: 0 | 1, .. })) if inside > 0 => {
+                self.over_at.map_or(Awaits::ServerTurn, |until| Awaits::Retry { until })
+            }
             (false, Some(_)) => Awaits::ServerTurn,
             (false, None) => Awaits::LocalTurn,
         };
@@ -521,13 +526,6 @@ impl Waiting {
             Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
         };
         self.awaits = Awaits::Retry { until };
-    }
-
-    /// As [`set_next`](Self::set_next), for when it is the first waiter of this process: that may be
-    /// at once, and what is over already counts as old then.
-    pub(super) fn set_over(&mut self, now: Moment, claim: Duration, at: ServerTime) {
-        let over = self.told_since(now, at).after(claim + MILLISECOND);
-        self.over_at = Some(over.max(now.after(MILLISECOND)));
     }
 
     /// A waiter of this process in front of it has the lock for a claim: this process renews or

@@ -219,6 +219,39 @@ fn a_reader_that_leaves_hands_nothing_over_by_itself() {
     assert!(held(&mut writer).is_some());
 }
 
+/// A writer has asked first here, but joined the queue behind a reader, because its first request was
+/// a direct one. The reader is in front of all, and has room before the writer has.
+#[test]
+fn the_head_of_the_queue_asks_when_there_is_room_for_it_whoever_asked_first_here() {
+    let mut scenario = scenario();
+    let _outcomes = [(1, WRITER), (2, READER)].map(|(id, limit)| asks(&mut scenario, id, limit));
+    let has_room_in = Duration::from_millis(200);
+    for (in_front, expires_in) in [(1, TTL), (0, has_room_in)] {
+        let holder = Holder { inside: 3, expires_in: Some(expires_in), ..Holder::default() };
+        let place = Some(Place { in_front, at: scenario.server_time() });
+        scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder, place }));
+    }
+    scenario.passes(has_room_in + SECOND / 500);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(2, AGAIN)]);
+}
+
+/// Else the first one here would ask for it, and hear of a time of its own in between.
+#[test]
+fn who_is_told_when_there_is_room_for_it_asks_then_whoever_asked_first_here() {
+    let mut scenario = scenario();
+    let _outcomes = [(1, WRITER), (2, READER)].map(|(id, limit)| asks(&mut scenario, id, limit));
+    for in_front in [2, 1] {
+        let busy = scenario.busy(in_front);
+        scenario.answers(JOIN, busy);
+    }
+    let (claim, at) = (Duration::from_millis(200), scenario.server_time());
+    scenario.tells(2, PushKind::Next { claim, at });
+    scenario.passes(claim + SECOND / 500);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(2, AGAIN)]);
+}
+
 /// The head of the queue asks as often as behind other holders, not as behind a client of another
 /// kind, which is not named either.
 #[test]
