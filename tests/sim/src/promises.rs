@@ -648,6 +648,7 @@ impl Promises {
         let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
         let key = self.keys.entry(lock.key).or_default();
         key.was_foreign = lock.is_foreign || lock.room.is_free() && key.was_foreign;
+        key.is_deserted = lock.is_deserted;
         for allows in kinds {
             if lock.room.is_for(allows) && is_told && !key.was_foreign {
                 key.room_since.entry(allows).or_insert(now);
