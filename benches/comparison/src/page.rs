@@ -36,6 +36,7 @@ pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: b
         .replace("{{extent}}\n", extent)
         .replace("{{machine}}\n", &list(machine, minutes))
         .replace("{{targets}}\n", &targets(report, &run))
+        .replace("{{missed}}\n", &missed(report))
         .replace("{{losses}}\n", &losses(report))
         .replace("{{left out}}\n", &left_out(report))
         .replace("{{workloads}}\n", &chapters(report));
@@ -84,6 +85,18 @@ fn targets(report: &Report, this: &Run) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A line for each target of this run that is missed.
+fn missed(report: &Report) -> String {
+    let missed = report.measured.iter().filter(|(target, figure)| !target.holds(*figure));
+    let lines: Vec<String> = missed
+        .map(|(target, figure)| {
+            let reason = target.reason().unwrap_or("not known");
+            format!("- {} ({}, {}): {reason}.\n", target.what, target.in_unit(*figure), target.aims_at())
+        })
+        .collect();
+    if lines.is_empty() { "None in this run.\n".to_owned() } else { lines.concat() }
 }
 
 /// A line for each table.

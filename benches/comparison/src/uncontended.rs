@@ -1,11 +1,15 @@
 //! An uncontended lock, by one task: acquire and release, on runtimes of one thread and of two, and
 //! on a second server.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::bare::Bare;
 use kit::load::{one_by_one, runtime};
-use kit::{Cores, RedisServer, figures::percentile};
+use kit::{Cores, DelayProxy, RedisServer, figures::percentile};
 use tokio::runtime::Runtime;
 
-use crate::contender::{Contender, Kind, LIMIT, PING, Part};
+use crate::contender::{Client, Contender, Kind, LIMIT, PING, Part};
 use crate::direct::DIRECT;
 use crate::field;
 use crate::foreign::{self, Foreign};
@@ -15,6 +19,9 @@ use crate::series::{Series, Table, best, figure, find};
 use crate::workload::{Extent, Servers};
 
 const IN_A_ROUND: usize = 25;
+
+/// A message to the server or from it takes as long on a network with a round trip of a millisecond.
+const ONE_WAY: Duration = Duration::from_micros(500);
 
 pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let mut foreign = foreign::all(report);
@@ -34,6 +41,22 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         Cores::Any.place(&[], server.process());
     }
     tell(servers, &places, report);
+    report.target("background, far", over_bare_far(&servers.redis, extent));
+}
+
+/// A call that does not wait for its release over the bare pair, on a network.
+fn over_bare_far(server: &RedisServer, extent: Extent) -> Option<f64> {
+    let (proxy, runtime) = (DelayProxy::to(server.port(), ONE_WAY), runtime(1));
+    let url = proxy.url();
+    let clients: [Arc<dyn Client>; 2] = runtime
+        .block_on(async { [ours::released_in_background(&url).await, Arc::new(Bare::connect(&url).await)] });
+    let mut series = [Series::new(ours::BACKGROUND, Kind::Ours), Series::new(LIMIT, Kind::Limit)];
+    for _ in 0..extent.of(40, 5) {
+        for (client, series) in clients.iter().zip(&mut series) {
+            series.add_round(&one_by_one(client, IN_A_ROUND, &runtime));
+        }
+    }
+    over_bare(&series, ours::BACKGROUND)
 }
 
 /// The contenders on one server, called from one runtime.
@@ -120,6 +143,8 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
     report.target("uncontended, second server", second.first().and_then(Place::over_bare));
     let fenced = [one_core, two_cores].map(|place| over_bare(&place.series, ours::RUN));
     report.target("fenced", worst(&fenced));
+    let background = [one_core, two_cores].map(|place| over_bare(&place.series, ours::BACKGROUND));
+    report.target("background", worst(&background));
     for (target, is_foreign) in [("uncontended, crates", false), ("uncontended, other languages", true)] {
         report.target(target, worst(&[one_core, two_cores].map(|place| place.over_best(is_foreign))));
     }
