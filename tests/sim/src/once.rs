@@ -23,6 +23,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// What is left of its lease, a body tells so often.
 const STEP: Duration = Duration::from_millis(7);
 
+/// An answer is under way for so long, at most.
+const UNDER_WAY: u64 = 1_000 * MILLISECOND;
+
 /// With so much of its lease left, a release stores the result, if nothing goes wrong.
 const ENOUGH: Duration = Duration::from_millis(150);
 
@@ -41,6 +44,8 @@ struct Bodies {
     runs: BTreeMap<CallId, Run>,
     /// Those that wait, and since when.
     waiting: BTreeMap<CallId, u64>,
+    /// When servers may have lost their data.
+    forgotten_at: Option<u64>,
     /// The server tells those that wait, and nothing goes wrong.
     is_prompt: bool,
 }
@@ -102,7 +107,10 @@ pub fn begin(plan: &Plan) {
 
 /// Servers may have lost their data.
 pub fn forget() {
-    BODIES.with_borrow_mut(|bodies| bodies.runs.values_mut().for_each(|run| run.is_forgotten = true));
+    BODIES.with_borrow_mut(|bodies| {
+        bodies.forgotten_at = Some(World::here().now());
+        bodies.runs.values_mut().for_each(|run| run.is_forgotten = true);
+    });
 }
 
 fn violated(property: &'static str, number: u8, what: &str) {
@@ -256,7 +264,8 @@ fn on_begun(id: CallId, number: u8, once: Once, asked: u64, is_held: bool) {
             lasts,
             returned: None,
             is_interrupted: false,
-            is_forgotten: false,
+            // The answer may have been under way then.
+            is_forgotten: bodies.forgotten_at.is_some_and(|at| asked <= at && now < at + UNDER_WAY),
         };
         bodies.runs.insert(id, run);
         before
