@@ -2,11 +2,12 @@
 //! within a process, and `memory://`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kit::contender::{Annotated, Run};
 use redlocked::LockManager;
 
-use crate::contender::{Client, Clients, Contender, Kind, Part};
+use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part};
 
 pub const ANNOTATED: &str = "redlocked, annotated async fn";
 pub const BACKGROUND: &str = "redlocked, released in the background";
@@ -37,5 +38,14 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
 /// An annotated function whose callers do not wait for its release.
 pub async fn released_in_background(url: &str) -> Arc<dyn Client> {
     let locks = LockManager::builder(url).default_release_in_background(true).connect().await.unwrap();
-    Arc::new(Annotated(locks))
+    Arc::new(InBackground(Annotated(locks)))
+}
+
+/// Has keys of its own: the lock may still be there when the next contender comes.
+struct InBackground(Annotated);
+
+impl Client for InBackground {
+    fn locked(&self, key: String, wait: Duration, body: Body) -> Outcome<'_> {
+        self.0.locked(format!("background:{key}"), wait, body)
+    }
 }
