@@ -530,3 +530,41 @@ fn one_that_joins_those_of_older_data_has_their_fencing_token() {
         plan
     });
 }
+
+/// A writer asked first in its process, and joined the queue behind a reader of it, because its first
+/// request was a direct one. The reader slept beside a lock with room until the writer asked.
+#[test]
+fn a_reader_in_front_of_a_writer_of_its_process_enters_when_there_is_room() {
+    holds(|seed| {
+        let reader = |allows| What::Hold(Hold { allows, hold: 1_500, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 5)
+            .with_call(0, 0, What::Hold(Hold { hold: 800, ..Hold::of(0) }))
+            .with_call(100, 1, reader(3))
+            .with_call(120, 2, reader(3))
+            .with_call(140, 3, reader(0))
+            .with_call(900, 4, What::Hold(Hold { fenced: false, ..Hold::of(0) }))
+            .with_call(900, 4, reader(0));
+        // It counts as inside for a second after it was let in.
+        plan.faults.push((700, Fault::PowerOff(1)));
+        plan
+    });
+}
+
+/// The same, where the server tells the reader when there is room: the writer was to ask for it, and
+/// had asked just before, and heard of its own time.
+#[test]
+fn a_waiter_that_is_told_of_room_asks_whoever_asked_first_in_its_process() {
+    holds(|seed| {
+        let permit = |allows, hold| What::Hold(Hold { allows, hold, ttl: 3_000, wait: None, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 5)
+            .with_call(0, 0, permit(2, 9_000))
+            .with_call(20, 1, permit(3, 1_000))
+            .with_call(40, 2, permit(2, 1_000))
+            .with_call(60, 3, permit(3, 9_000))
+            .with_call(1_900, 4, What::Hold(Hold { fenced: false, wait: None, ..Hold::of(0) }))
+            .with_call(1_900, 4, permit(3, 0));
+        plan.faults.push((700, Fault::PowerOff(0)));
+        plan.faults.push((2_700, Fault::PowerOff(3)));
+        plan
+    });
+}
