@@ -301,7 +301,10 @@ impl Promises {
                 took_it || self.only_key(call).is_none()
             }
             Some(Phase::Inside { .. }) | None => true,
-            Some(Phase::Ended { kept_until, .. }) => now < kept_until,
+            // Or its process has stopped before it was released.
+            Some(Phase::Ended { kept_until, .. }) => {
+                now < kept_until || known(call).is_some_and(|known| !runs(known.process))
+            }
         };
         match lock.room.holders.as_slice() {
             [] => lock.is_foreign || lock.is_over.is_none(),
