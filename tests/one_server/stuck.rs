@@ -16,6 +16,9 @@ use tokio::task::JoinSet;
 const MS: Duration = Duration::from_millis(1);
 const TTL: Duration = Duration::from_secs(30);
 
+/// How much longer than its claim the key of a lock lasts for which others wait.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// A claim and its grace, with room for a loaded machine; far less than a claim for each of ten
 /// waiters.
 const ONE_CLAIM: Duration = Duration::from_secs(5);
@@ -81,15 +84,21 @@ fn connect(url: &str) -> LockManager {
     LockManager::builder(url).foreign_clients(false).connect_blocking().unwrap()
 }
 
-/// Calls, one after the other, until one gets the lock; and how long they took.
-fn served(request: impl Fn() -> LockRequest) -> (LockGuard, Duration) {
+/// Calls, one after the other, until one gets the lock; how long they took, and the longest time
+/// from the beginning of one to the answer to the next.
+fn served(request: impl Fn() -> LockRequest) -> (LockGuard, Duration, Duration) {
     let start = Instant::now();
+    let (mut before, mut longest) = (start, Duration::ZERO);
     loop {
+        let began = Instant::now();
         // Also where a loaded machine is slow to answer.
-        if let Ok(guard) = request().ttl(TTL).acquire_blocking() {
-            return (guard, start.elapsed());
+        let answer = request().ttl(TTL).acquire_blocking();
+        longest = longest.max(before.elapsed());
+        if let Ok(guard) = answer {
+            return (guard, start.elapsed(), longest);
         }
         assert!(start.elapsed() < LIMIT, "no caller is served");
+        before = began;
         thread::sleep(20 * MS);
     }
 }
@@ -117,17 +126,24 @@ impl Stopped {
         Self { server, guard }
     }
 
-    /// When others get the lock after its release, and how many claims they have waited for.
-    fn release(self, request: impl Fn(&LockManager) -> LockRequest) -> (RedisServer, Duration, usize) {
+    /// When others that wait so long get the lock after its release, and how many claims they have
+    /// waited for.
+    fn release(
+        self,
+        wait: Duration,
+        request: impl Fn(&LockManager) -> LockRequest,
+    ) -> (RedisServer, Duration, usize) {
         let mut monitor = self.server.client();
         let mut pushes = monitor.as_pubsub();
         pushes.psubscribe("lock:%inbox:*").unwrap();
         self.guard.release_blocking().unwrap();
         let others = connect(&self.server.url());
-        let (guard, after) = served(|| request(&others));
+        let (guard, after, longest) = served(|| request(&others).wait(wait));
         let claims = grants(&self.server, &mut pushes);
         drop(pushes);
-        assert_eq!(waiters(&self.server), 0);
+        // A newcomer that asks later than in the grace of the claim finds no key, and passes the queue.
+        let may_pass = wait.is_zero() && longest >= GRACE;
+        assert!(may_pass || waiters(&self.server) == 0, "{} wait still", waiters(&self.server));
         guard.release_blocking().unwrap();
         (self.server, after, claims)
     }
@@ -142,7 +158,7 @@ fn a_stopped_process_costs_one_claim_whatever_the_others_wait() {
         let stopped = Stopped::new();
         let mut crowd = crowd(&stopped.server, count);
         crowd.freeze();
-        let (server, after, claims) = stopped.release(|locks| locks.lock(key(0)).wait(wait * MS));
+        let (server, after, claims) = stopped.release(wait * MS, |locks| locks.lock(key(0)));
         assert_eq!(claims, 1, "{what}");
         assert!(after < ONE_CLAIM, "{what}: {after:?}");
         if count <= 100 {
@@ -167,7 +183,7 @@ fn two_stopped_processes_whose_waiters_alternate_cost_two_claims() {
         }
     }
     crowds.iter().for_each(Worker::freeze);
-    let (server, after, claims) = stopped.release(|locks| locks.lock(key(0)));
+    let (server, after, claims) = stopped.release(Duration::ZERO, |locks| locks.lock(key(0)));
     assert_eq!(claims, 2);
     assert!(after < ONE_CLAIM, "{after:?}");
     for crowd in &mut crowds {
@@ -184,7 +200,7 @@ fn a_queue_that_is_full_of_waiters_of_a_stopped_process_is_so_for_one_claim() {
     let crowd = crowd(&stopped.server, 20);
     crowd.freeze();
     let others = LockManager::builder(stopped.server.url()).max_waiters(10).connect_blocking().unwrap();
-    let (_server, after, claims) = stopped.release(|_| others.lock(key(0)).wait(LIMIT));
+    let (_server, after, claims) = stopped.release(LIMIT, |_| others.lock(key(0)));
     assert_eq!(claims, 1);
     assert!(after < ONE_CLAIM, "{after:?}");
 }
@@ -204,7 +220,7 @@ fn the_waiters_of_a_stopped_holder_leave_with_its_lease() {
     let mut pushes = monitor.as_pubsub();
     pushes.psubscribe("lock:%inbox:*").unwrap();
     let others = connect(&server.url());
-    let (guard, after) = served(|| others.lock(key(0)));
+    let (guard, after, _) = served(|| others.lock(key(0)));
     assert_eq!(grants(&server, &mut pushes), 0, "none of its waiters had a claim");
     assert!(after < ONE_CLAIM + SECOND, "{after:?}");
     drop(guard);
@@ -224,7 +240,7 @@ fn in_a_cluster_a_stopped_process_costs_one_claim() {
         });
         crowd.freeze();
         guard.release_blocking().unwrap();
-        let (guard, after) = served(|| others.lock(key(number)));
+        let (guard, after, _) = served(|| others.lock(key(number)));
         assert!(after < ONE_CLAIM, "{after:?}");
         guard.release_blocking().unwrap();
         let left = || owner.run::<Vec<String>>(&format!("KEYS lock:*{}*", key(number)));
