@@ -14,6 +14,8 @@ use crate::targets::TARGETS;
 const PROSE: &str = include_str!("../prose/page.md");
 
 pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: bool) {
+    // Before anything is written: it says whether the commit was changed.
+    let run = Run::of(report);
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pictures = crate_directory.join("pictures");
     let _ = fs::remove_dir_all(&pictures);
@@ -26,7 +28,6 @@ pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: b
     } else {
         ""
     };
-    let run = Run::of(report);
     // A quick look is not to be quoted, and not kept.
     if !quick {
         run.keep(machine);
@@ -115,7 +116,12 @@ fn losses(report: &Report) -> String {
 }
 
 fn in_words(loss: &Loss) -> String {
-    let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
+    let factor = match loss.factor {
+        // They have none of it.
+        Some(factor) if factor.is_infinite() => "–".to_owned(),
+        Some(factor) => format!("{factor:.2} ×"),
+        None => "we have none".to_owned(),
+    };
     let (ours, theirs) = (figure(loss.our_figure), figure(Some(loss.their_figure)));
     format!("{}: {ours}, {} {theirs} ({factor})", loss.what, loss.theirs)
 }
