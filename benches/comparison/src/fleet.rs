@@ -197,7 +197,9 @@ fn ends(size: u64, extent: Extent, report: &mut Report) {
         let (memory, clients) = (used_memory(&server), connected(&server));
         let mut fleet = Fleet::start(name, &server.url(), size);
         let each = |more: f64| more / size as f64;
-        series.cost(SERVER_MEMORY, Some(each(used_memory(&server) - memory) / 1e3));
+        // At their beginning: the server takes some of it back from those that are idle.
+        let kilobytes = each(used_memory(&server) - memory) / 1e3;
+        series.cost(SERVER_MEMORY, Some(kilobytes));
         series.cost("kB of the client each", fleet.bytes.map(|bytes| bytes / 1e3));
         series.cost("connections each", Some(each(connected(&server) - clients)));
         let outage = outage(&mut fleet, &mut server, size);
@@ -213,7 +215,7 @@ fn ends(size: u64, extent: Extent, report: &mut Report) {
             figure(rolled.as_ref().map(|rolled| rolled.worst_ms)),
         ];
         if name == OURS {
-            report.fleet.kilobytes = Some(each(used_memory(&server) - memory) / 1e3);
+            report.fleet.kilobytes = Some(kilobytes);
             report.fleet.connections = Some(each(connected(&server) - clients));
         }
         all.push(series);
