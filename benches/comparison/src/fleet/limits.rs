@@ -76,13 +76,11 @@ impl Limits {
         let (kilobytes, connections) = (self.kilobytes?, self.connections?);
         let _ = writeln!(
             text,
-            "| managers | {} connections, {} kB of the server | {} managers, Redis' `maxclients` of {} | a larger `maxclients`; \
+            "| managers | {connections:.0} of the server's connections, {} kB of its memory | {} managers, Redis' `maxclients` | a larger `maxclients`; \
              one manager for each process, not for each part of it. A Cluster does not help: each manager connects to \
              each primary that it needs |",
-            figure(Some(connections)),
             figure(Some(kilobytes)),
             rounded(CLIENTS / connections),
-            figure(Some(CLIENTS)),
         );
         Some(text)
     }
