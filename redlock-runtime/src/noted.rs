@@ -39,21 +39,28 @@ pub trait IsNoResult {
 impl<R> IsNoResult for TickOutcome<'_, R> {}
 
 pin_project! {
-    /// The future of a body, whose value is looked at under its lock.
+    /// The future of a body, whose value is checked under its lock.
+    ///
+    /// The check is a plain function, because a closure would be a type parameter: rustc cannot prove
+    /// `FnOnce(&F::Output)` of a closure in a task that is spawned, where the output borrows or is a
+    /// `Box<dyn …>`.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Noted<F, C> {
+    pub struct Noted<F>
+    where
+        F: Future,
+    {
         #[pin]
         body: F,
-        has_failed: C,
+        has_failed: fn(&F::Output) -> bool,
     }
 }
 
-/// A body that leaves its tick to others where its value has failed.
-pub fn noted<F: Future, C: Fn(&F::Output) -> bool>(body: F, has_failed: C) -> Noted<F, C> {
+/// A body that leaves its tick to others if its value has failed.
+pub fn noted<F: Future>(body: F, has_failed: fn(&F::Output) -> bool) -> Noted<F> {
     Noted { body, has_failed }
 }
 
-impl<F: Future, C: Fn(&F::Output) -> bool> Future for Noted<F, C> {
+impl<F: Future> Future for Noted<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {

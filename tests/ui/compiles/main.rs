@@ -14,4 +14,5 @@ mod renamed_crate;
 mod return_types;
 mod send;
 mod shadowed_names;
+mod spawned;
 mod unsafe_and_extern_functions;
