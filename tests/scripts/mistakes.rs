@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Edit, fails_with, part};
 use crate::counted;
+use crate::full_server;
 use crate::once;
 use crate::random_kinds;
 use crate::short_ways;
@@ -220,8 +221,8 @@ const MISTAKES: &[Mistake] = &[
     mistake("tick", "length == 0 and ", "", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
     mistake(
         "end_tick",
-        "if value == ARGV[1] or value == ARGV[1] .. '!' then",
-        "do",
+        "is_held = value == ARGV[1] or value == ARGV[1] .. '!'",
+        "is_held = true",
         ticks::a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_still_held,
     ),
     mistake(
@@ -241,6 +242,18 @@ const MISTAKES: &[Mistake] = &[
         "redis.call('SET', KEYS[6], last .. '|',",
         "redis.call('SET', KEYS[6], '0|',",
         ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
+    ),
+    mistake(
+        "end_tick",
+        "local answer = release(KEYS, ARGV)",
+        "redis.call('SET', KEYS[6], 'earlier')\nlocal answer = release(KEYS, ARGV)",
+        full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
+    ),
+    mistake(
+        "end_tick",
+        "redis.call('PEXPIRE', KEYS[6], px)",
+        "",
+        full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
     ),
     // Bodies that run once.
     mistake(

@@ -6,19 +6,26 @@
 --         begun, so that another caller may run a tick that this token has recorded
 -- ARGV[9] the tick, in ms since 1970; empty to undo   ARGV[10] how long after its time its record is kept, in ms
 -- Returns what `release` returns.
+-- The release comes first: the lock is free whatever becomes of the record, and a full server allows the record then.
+local is_held = false
 if ARGV[8] == 'record' then
   local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then value = redis.call('GET', KEYS[1]) end
   value = without_time(value, ARGV[1])
-  if value == ARGV[1] or value == ARGV[1] .. '!' then
-    local now = redis.call('TIME')
-    local left = ARGV[9] + ARGV[10] - now[1] * 1000 - math.floor(now[2] / 1000)
-    if left > 0 then redis.call('SET', KEYS[6], ARGV[9] .. '|' .. ARGV[1], 'PX', string.format('%.0f', left)) end
-  end
-else
+  is_held = value == ARGV[1] or value == ARGV[1] .. '!'
+end
+local answer = release(KEYS, ARGV)
+if ARGV[8] == 'undo' then
   local last, its_token = string.match(redis.call('GET', KEYS[6]) or '', '^(%d+)|(.*)$')
   if its_token == ARGV[1] then
-    redis.call('SET', KEYS[6], last .. '|', 'PX', string.format('%.0f', math.max(redis.call('PTTL', KEYS[6]), 1)))
+    local px = string.format('%.0f', math.max(redis.call('PTTL', KEYS[6]), 1))
+    -- Changes nothing. A full server allows the rest of the script then, also where nothing was released.
+    redis.call('PEXPIRE', KEYS[6], px)
+    redis.call('SET', KEYS[6], last .. '|', 'PX', px)
   end
+elseif is_held then
+  local now = redis.call('TIME')
+  local left = ARGV[9] + ARGV[10] - now[1] * 1000 - math.floor(now[2] / 1000)
+  if left > 0 then redis.call('SET', KEYS[6], ARGV[9] .. '|' .. ARGV[1], 'PX', string.format('%.0f', left)) end
 end
-return release(KEYS, ARGV)
+return answer
