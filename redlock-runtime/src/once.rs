@@ -5,6 +5,8 @@
 //! releases the lock. Whoever asks later, or has waited, is told the result in the place of the
 //! lock. [`ResultCodec`] says how a result is written, [`Json`] by default.
 
+mod faithful;
+
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -252,7 +254,7 @@ impl<C> OnceRequest<C> {
     where
         C: ResultCodec<T>,
     {
-        let ending = Ending::of(&self.codec, &output);
+        let (ending, output) = Ending::of(&self.codec, output);
         let released = guard.begin_finish(&ending.run()).await;
         ending.check(guard.key(), released)?;
         Ok(output.map(Once::Ran))
@@ -285,7 +287,7 @@ impl<C> OnceRequest<C> {
             let _entered = span.enter();
             body(&guard)
         };
-        let ending = Ending::of(&self.codec, &output);
+        let (ending, output) = Ending::of(&self.codec, output);
         let released = guard.finish_blocking(&ending.run());
         ending.check(guard.key(), released)?;
         Ok(output.map(Once::Ran))
@@ -444,22 +446,32 @@ enum Ending {
 }
 
 impl Ending {
-    fn of<T, E>(codec: &impl ResultCodec<T>, output: &Result<T, E>) -> Self {
-        let Ok(value) = output else { return Self::Failed };
-        match codec.encode(value) {
-            Ok(result) if result.len() <= LARGEST_RESULT => Self::Done(result.into()),
-            Ok(result) => {
-                let bytes = result.len();
-                let reason = format!(
-                    "it has {bytes} bytes, and 64 KiB is the most: store it elsewhere, and let the body return where it is"
-                );
-                Self::Unstorable { reason: reason.into(), result: Some(result.into()) }
-            }
+    /// With the value that this caller and all later ones get: the one that is stored.
+    fn of<T, E>(codec: &impl ResultCodec<T>, output: Result<T, E>) -> (Self, Result<T, E>) {
+        let value = match output {
+            Ok(value) => value,
+            Err(error) => return (Self::Failed, Err(error)),
+        };
+        let result = match codec.encode(&value) {
+            Ok(result) => result,
             Err(error) => {
                 let reason = format!("it cannot be encoded: {error}");
-                Self::Unstorable { reason: reason.into(), result: None }
+                return (Self::Unstorable { reason: reason.into(), result: None }, Ok(value));
             }
-        }
+        };
+        let bytes = result.len();
+        let (reason, value) = if bytes > LARGEST_RESULT {
+            let reason = format!(
+                "it has {bytes} bytes, and 64 KiB is the most: store it elsewhere, and let the body return where it is"
+            );
+            (reason, value)
+        } else {
+            match as_later_callers_get_it(codec, &result, value) {
+                Ok(stored) => return (Self::Done(result.into()), Ok(stored)),
+                Err(changed) => changed,
+            }
+        };
+        (Self::Unstorable { reason: reason.into(), result: Some(result.into()) }, Ok(value))
     }
 
     fn run(&self) -> Run {
@@ -485,6 +497,27 @@ impl Ending {
         let result = result.map(|result| Arc::new(result.to_vec()));
         Err(LockError::NotStored { key: key.into(), reason, result })
     }
+}
+
+/// The value that is decoded from the stored bytes. As far as two values can be compared, it is
+/// that of the body: else the reason why it is not, and that of the body.
+fn as_later_callers_get_it<T>(
+    codec: &impl ResultCodec<T>,
+    result: &[u8],
+    value: T,
+) -> Result<T, (String, T)> {
+    let stored = match codec.decode(result) {
+        Ok(stored) => stored,
+        Err(error) => {
+            return Err((format!("later callers could not decode what was encoded: {error}"), value));
+        }
+    };
+    if codec.is_same(&value, &stored) {
+        return Ok(stored);
+    }
+    let reason =
+        "it changes when it is decoded, so later callers would get another one than the body has returned";
+    Err((reason.to_owned(), value))
 }
 
 const LOST: &str = "the lock was lost while the body ran, and another caller may run it";
@@ -549,6 +582,10 @@ pub enum OnUndecodable {
 
 /// How the results of bodies that run once are stored.
 ///
+/// The caller that has run the body gets its value as it is decoded, so that all callers get the
+/// same. A result that cannot be decoded, or is [another one](Self::is_same) then, is not stored: the
+/// caller gets [`LockError::NotStored`] at once.
+///
 /// # Examples
 ///
 /// ```
@@ -610,9 +647,56 @@ pub trait ResultCodec<T> {
     ///
     /// Whatever is wrong with them. It is part of [`LockError::Undecodable`].
     fn decode(&self, bytes: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>>;
+
+    /// True if the decoded value, which all callers get, is the one that the body has returned. If
+    /// not, the result is not stored, and the caller gets [`LockError::NotStored`].
+    ///
+    /// As provided, both are encoded and must have the same bytes, in any order: a hash map has no
+    /// order. A codec that never writes a value twice in the same way, because it encrypts, is taken
+    /// at its word.
+    ///
+    /// # Examples
+    ///
+    /// A codec for values that can be compared:
+    ///
+    /// ```
+    /// # use std::error::Error;
+    /// use redlocked::ResultCodec;
+    ///
+    /// /// Two digits behind the point: a price with a third one is not stored.
+    /// struct Cents;
+    ///
+    /// impl ResultCodec<f64> for Cents {
+    ///     fn encode(&self, price: &f64) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    ///         Ok(format!("{price:.2}").into_bytes())
+    ///     }
+    /// #   fn decode(&self, bytes: &[u8]) -> Result<f64, Box<dyn Error + Send + Sync>> {
+    /// #       Ok(std::str::from_utf8(bytes)?.parse()?)
+    /// #   }
+    ///
+    ///     // …
+    ///     fn is_same(&self, returned: &f64, decoded: &f64) -> bool {
+    ///         returned == decoded
+    ///     }
+    /// }
+    /// # let decoded = Cents.decode(&Cents.encode(&1.085).unwrap()).unwrap();
+    /// # assert!(!Cents.is_same(&1.085, &decoded) && Cents.is_same(&1.08, &1.08));
+    /// ```
+    fn is_same(&self, returned: &T, decoded: &T) -> bool {
+        let [Ok(first), Ok(second), Ok(again)] =
+            [self.encode(returned), self.encode(decoded), self.encode(returned)]
+        else {
+            return false;
+        };
+        faithful::has_same_bytes(&first, &second) || first != again
+    }
 }
 
 /// Results in JSON, by `serde`.
+///
+/// JSON has one `null`. So `Some(None)`, `Some(())`, NaN and the infinities would be decoded as
+/// another value, or not at all: the caller gets [`LockError::NotStored`] instead. What serde skips
+/// is not stored, and no caller gets it. Numbers are the same to their last bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Json;
 
@@ -624,5 +708,9 @@ impl<T: Serialize + DeserializeOwned> ResultCodec<T> for Json {
 
     fn decode(&self, bytes: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
         Ok(serde_json::from_slice(bytes)?)
+    }
+
+    fn is_same(&self, returned: &T, decoded: &T) -> bool {
+        faithful::is_same(returned, decoded)
     }
 }

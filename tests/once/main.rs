@@ -5,6 +5,7 @@
 //! | `attribute` | does the attribute do that for async, sync and guarded functions |
 //! | `everywhere` | does each backend run a body once, and hand its result to everybody |
 //! | `moving` | what becomes of a record whose primary is lost, or whose slot moves |
+//! | `results` | is a replayed result the same as that of the body |
 //! | `crowd` | what a thousand waiters for one result cost |
 //! | `interrupted` | what a body leaves whose process is killed, whose lock is lost, or whose caller has gone |
 //! | `by_hand` | what stands on the server, and what the library says of what others have written there |
@@ -23,6 +24,7 @@ mod everywhere;
 #[cfg(unix)]
 mod interrupted;
 mod moving;
+mod results;
 
 use std::time::Duration;
 
