@@ -13,8 +13,8 @@ pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, HandOver,
     Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
-    LockManager, LockManagerBuilder, LockRequest, LostReason, NotATicket, Observer, OnLost, OnceRecord,
-    ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
+    LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, NotATicket, Observer, OnLost,
+    OnceRecord, ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "fenced-redis")]

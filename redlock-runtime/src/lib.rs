@@ -54,7 +54,7 @@ pub use ground::fence::{Fence, FenceError};
 pub use ground::outcome::LostReason;
 pub use ground::outcome::ReleaseOutcome;
 pub use ground::telemetry::{LockEvent, TermEnd};
-pub use ground::tick::TickMissed;
+pub use ground::tick::{NominalTime, TickMissed};
 pub use guard::{HandOver, LockGuard};
 pub use inspect::{LastTick, LockInfo, Waiter};
 pub use manager::LockManager;
@@ -85,7 +85,7 @@ pub mod simulation {
 pub mod __private {
     pub use std::sync::Arc;
 
-    pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, key};
+    pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_by};
     pub use crate::ground::owner::{Given, Site};
     pub use crate::noted::*;
     #[cfg(feature = "once")]

@@ -1,11 +1,11 @@
 //! [`LockRequest`]: keys and options, from the caller.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::owner::{Given, Origin, Site};
-use crate::ground::tick::TickMissed;
+use crate::ground::tick::{NominalTime, TickMissed};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Sharing, Wait};
 
@@ -445,8 +445,8 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn tick_at(mut self, nominal: impl Into<SystemTime>) -> Self {
-        self.options.rare().ticks.get_or_insert_default().at = Some(nominal.into());
+    pub fn tick_at(mut self, nominal: impl NominalTime) -> Self {
+        self.options.rare().ticks.get_or_insert_default().at = Some(nominal.nominal());
         self
     }
 

@@ -15,6 +15,15 @@ pub(crate) enum Key {
     Broken,
 }
 
+/// The request that the key of a body that runs once stands for.
+pub(crate) fn request(value: Expr, errors: &mut Errors) -> Option<Key> {
+    if let Some(found) = bracketed(&value) {
+        errors.at(&value, format!("expected a template such as `{}`, found {found}", hint("once_by")));
+        return None;
+    }
+    one_key(value, &format!("`{}`", hint("once_by")), errors)
+}
+
 pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
     if let Some(found) = bracketed(&value) {
         errors.at(&value, format!("expected one key, found {found}: write `{}` for several", hint("keys")));

@@ -16,7 +16,7 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use self::keys::Key;
 use self::length::Length;
-use self::options::{FLAGS, OPTIONS, hint, is_prefix, meant};
+use self::options::{FLAGS, OPTIONS, elsewhere, hint, meant};
 use self::permits::Permits;
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
 use self::value::{OnLost, Release, TickMissed};
@@ -284,29 +284,23 @@ impl Draft {
     }
 
     fn unknown(&mut self, words: &TokenStream, text: &str, is_alone: bool) -> Error {
-        Error::new_spanned(
-            words,
-            match meant(text) {
-                Some(option) => {
-                    // Counts as given, so that `kye` is not reported as a missing `key` too.
-                    self.seen.push(option.to_owned());
-                    self.global_is_broken |= option == "global";
-                    format!("unknown option `{text}`, did you mean `{option}`?")
-                }
-                None if is_prefix(text) => format!(
-                    "`{text}` is no option: the manager has it, `LockManager::builder(url).prefix(\"shop:\")`, or the template \
-                     begins with it"
-                ),
-                None if is_alone => {
-                    self.key_is_meant = true;
-                    self.global_is_broken = true;
-                    format!(
-                        "`{text}` is no option: an argument goes into the template of the key, as in `key = \"...:{{{text}}}\"`"
-                    )
-                }
-                None => format!("unknown option `{text}`, expected {}", list(OPTIONS, "or")),
-            },
-        )
+        let message = if let Some(advice) = elsewhere(text) {
+            format!("`{text}` is no option: {advice}")
+        } else if let Some(option) = meant(text) {
+            // Counts as given, so that `kye` is not reported as a missing `key` too.
+            self.seen.push(option.to_owned());
+            self.global_is_broken |= option == "global";
+            format!("unknown option `{text}`, did you mean `{option}`?")
+        } else if is_alone {
+            self.key_is_meant = true;
+            self.global_is_broken = true;
+            format!(
+                "`{text}` is no option: an argument goes into the template of the key, as in `key = \"...:{{{text}}}\"`"
+            )
+        } else {
+            format!("unknown option `{text}`, expected {}", list(OPTIONS, "or"))
+        };
+        Error::new_spanned(words, message)
     }
 
     fn finish(mut self, errors: &mut Errors) -> LockArgs {
@@ -336,7 +330,7 @@ fn once(args: &mut LockArgs, name: Ident, value: Expr, errors: &mut Errors) {
     let word = |reruns| if reruns { "Rerun" } else { "Error" };
     match text.as_str() {
         "once" => once.lasts = errors.keep(length::length(value, "once")),
-        "once_by" => once.by = keys::key(value, errors),
+        "once_by" => once.by = keys::request(value, errors),
         "on_interrupted" => once.interrupted = errors.keep(value::reruns(&value, &text)).map(word),
         _ => once.undecodable = errors.keep(value::reruns(&value, &text)).map(word),
     }

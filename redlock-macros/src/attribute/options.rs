@@ -198,12 +198,38 @@ const SYNONYMS: [(&str, &[&str]); 22] = [
     ),
 ];
 
-/// What others call the prefix of a manager; in small letters, without `_`.
-const PREFIX: [&str; 3] = ["prefix", "keyprefix", "namespace"];
+/// Words for what another part of the library does, in small letters and without `_`, and what to write for it.
+const ELSEWHERE: [(&[&str], &str); 6] = [
+    (
+        &["prefix", "keyprefix", "namespace"],
+        "the manager has it, `LockManager::builder(url).prefix(\"shop:\")`, or the template begins with it",
+    ),
+    (
+        &["leader", "leaderelection", "election", "elect", "leadership"],
+        "a process leads with `locks.election(\"...\").lead(...)`, and a function has a lock",
+    ),
+    (
+        &["fenced", "fencing", "fenceddb", "fencedwrites"],
+        "each lock has a fencing token: bind `guard = lock`, and give `lock.fencing_token()` to what the body writes to",
+    ),
+    (
+        &["rate", "ratelimit", "throttle"],
+        "for starts in a length of time, write `permits = 5, min_hold = \"1m\"`",
+    ),
+    (
+        &["quorum", "nodes", "node", "redlock"],
+        "the manager has it, `LockManager::builder(first_url).node(second_url).node(third_url)`",
+    ),
+    (
+        &["replicas", "cohort", "maxwaiters", "iotimeout", "credentials"],
+        "it is a setting of the manager, `LockManager::builder(url)`",
+    ),
+];
 
-/// True for an option that no function has, because it belongs to the manager.
-pub(crate) fn is_prefix(text: &str) -> bool {
-    PREFIX.contains(&plain(text).as_str())
+/// What to write for an option that no function has, because another part of the library does that.
+pub(crate) fn elsewhere(text: &str) -> Option<&'static str> {
+    let word = plain(text);
+    ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, advice)| *advice)
 }
 
 /// In small letters, without `_`.
@@ -265,7 +291,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLAGS, OPTIONS, SYNONYMS, hint, meant};
+    use super::{ELSEWHERE, FLAGS, OPTIONS, SYNONYMS, elsewhere, hint, meant};
 
     #[test]
     fn synonyms_are_not_options() {
@@ -275,6 +301,14 @@ mod tests {
                 assert!(!OPTIONS.contains(theirs), "{theirs}");
                 assert_eq!(meant(theirs), Some(ours), "{theirs}");
             }
+        }
+    }
+
+    #[test]
+    fn words_of_other_parts_of_the_library_are_not_options() {
+        for word in ELSEWHERE.iter().flat_map(|(words, _)| *words) {
+            let is_synonym = SYNONYMS.iter().any(|(_, theirs)| theirs.contains(word));
+            assert!(elsewhere(word).is_some() && !is_synonym && !OPTIONS.contains(word), "{word}");
         }
     }
 

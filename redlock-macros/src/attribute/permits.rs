@@ -49,6 +49,10 @@ pub(crate) fn permits(value: Expr) -> Result<Permits> {
         Lit::Str(text) if text.value().parse::<u32>().is_ok() => {
             format!("a number has no quotes: write `permits = {}`", text.value())
         }
+        Lit::Str(text) if placeholder(&text.value()).is_some() => {
+            let name = placeholder(&text.value()).unwrap_or_default();
+            format!("`permits` is a number, and not a template: write `permits = {name}`")
+        }
         lit => format!("expected a number such as `{}`, found {}", hint("permits"), describe(lit)),
     };
     Err(Error::new_spanned(&value, message))
@@ -62,6 +66,13 @@ fn without_braces(value: Expr) -> Expr {
         }
         _ => value,
     }
+}
+
+/// What stands between the braces of a template that is nothing else.
+fn placeholder(template: &str) -> Option<String> {
+    let inside = template.strip_prefix('{')?.strip_suffix('}')?;
+    let is_name = |text: &str| !text.is_empty() && !text.contains(['{', '}', ':', '?']);
+    is_name(inside).then(|| inside.to_owned())
 }
 
 fn nobody(text: &str) -> String {

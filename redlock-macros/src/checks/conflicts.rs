@@ -2,7 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Expr, GenericArgument, Ident, PathArguments, ReturnType, Signature, Type};
+use syn::{
+    Expr, GenericArgument, Ident, PathArguments, PathSegment, ReturnType, Signature, Type, TypeReference,
+};
 
 use crate::attribute::length::Length;
 use crate::attribute::recovery::written;
@@ -235,6 +237,20 @@ pub(crate) fn with_the_return_type(args: &LockArgs, sig: &Signature, errors: &mu
             _ => errors.at(word, "a body that runs once returns a `Result`, whose `Ok` is stored"),
         }
     }
+    if args.once.is_some()
+        && let ReturnType::Type(_, ty) = &sig.output
+        && let Some(borrowed) = borrowed_value(ty)
+    {
+        let advice = match &*borrowed.elem {
+            Type::Path(ty) if ty.path.is_ident("str") => "return a `String`".to_owned(),
+            Type::Slice(slice) => format!("return a `Vec<{}>`", written(&slice.elem.to_token_stream())),
+            ty => format!("return the `{}` itself", written(&ty.to_token_stream())),
+        };
+        errors.at(
+            borrowed,
+            format!("a body that runs once stores its result, and a later call has nothing that it could borrow from: {advice}"),
+        );
+    }
     let is_result = matches!(&sig.output, ReturnType::Type(_, ty)
         if matches!(&**ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result")));
     if let Some(Expr::Closure(closure)) = &args.on_busy
@@ -246,6 +262,37 @@ pub(crate) fn with_the_return_type(args: &LockArgs, sig: &Signature, errors: &mu
             format!("`on_busy` is the value to return, and not a closure: write `on_busy = {value}`"),
         );
     }
+}
+
+/// The first reference in the type of an `Ok`: in the first argument of a `Result`, at any depth.
+fn borrowed_value(ty: &Type) -> Option<&TypeReference> {
+    fn first(ty: &Type) -> Option<&TypeReference> {
+        match ty {
+            Type::Reference(reference) => Some(reference),
+            Type::Group(ty) => first(&ty.elem),
+            Type::Paren(ty) => first(&ty.elem),
+            Type::Array(ty) => first(&ty.elem),
+            Type::Slice(ty) => first(&ty.elem),
+            Type::Tuple(ty) => ty.elems.iter().find_map(first),
+            Type::Path(ty) => arguments(ty.path.segments.last()?).find_map(first),
+            _ => None,
+        }
+    }
+    let Type::Path(ty) = ty else { return None };
+    let last = ty.path.segments.last().filter(|last| last.ident.to_string().ends_with("Result"))?;
+    first(arguments(last).next()?)
+}
+
+/// The types between the angle brackets.
+fn arguments(segment: &PathSegment) -> impl Iterator<Item = &Type> {
+    let given = match &segment.arguments {
+        PathArguments::AngleBracketed(given) => Some(&given.args),
+        _ => None,
+    };
+    given.into_iter().flatten().filter_map(|given| match given {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 /// True for `impl Trait`, and for a `Result` of it.
@@ -288,6 +335,26 @@ mod tests {
                 }),
                 "{output}"
             );
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_stored_borrows_nothing() {
+        for (output, message) in [
+            ("Result<&str, E>", "return a `String`"),
+            ("anyhow::Result<Vec<&'a [u8]>>", "return a `Vec<u8>`"),
+            ("Result<(u32, Option<&'static Order>), E>", "return the `Order` itself"),
+            ("Result<u32, &'static str>", ""),
+            ("Result<Cow<'a, str>, E>", ""),
+            ("Vec<&str>", ""),
+        ] {
+            let mut errors = Errors::default();
+            let args = LockArgs::parse("key = \"a\", once = \"1h\"".parse().unwrap_or_default(), &mut errors);
+            let sig = syn::parse_str(&format!("async fn f() -> {output}"));
+            assert!(sig.is_ok(), "{output}");
+            let _ = sig.map(|sig| with_the_return_type(&args, &sig, &mut errors));
+            let error = errors.finish().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.ends_with(message) && error.is_empty() == message.is_empty(), "{output}: {error}");
         }
     }
 

@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, Ident};
 use self::request::Request;
 use crate::attribute::LockArgs;
 use crate::attribute::value::WhenMissed;
-use crate::checks::{conflicts, global, transaction};
+use crate::checks::{conflicts, features, global, hand_over, transaction};
 use crate::errors::{Errors, compile_errors};
 use crate::facade;
 use crate::function::captures::{Captures, Mentions};
@@ -26,6 +26,7 @@ use crate::spans::{call_around, place};
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = LockArgs::parse(args, &mut errors);
+    features::refuse_once(&args, features::HAS_ONCE, &mut errors);
     conflicts::between_options(&args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
     let output = function.as_ref().map(|function| Expansion::of(&args, function, &mut errors));
@@ -55,7 +56,7 @@ fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let guard = args.binding().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
         let krate = facade::path(args.krate.as_ref()).ok();
         let ty = krate.map(|krate| {
-            if args.ticket.is_some() {
+            if args.ticket.is_some() || hand_over::gives_a_guard_away(args, function) {
                 quote_spanned!(span=> : #krate::HandOver<'_>)
             } else {
                 quote_spanned!(span=> : &#krate::LockGuard)
@@ -128,6 +129,7 @@ impl<'a> Expansion<'a> {
         };
         refuse_stream(&function.sig, errors);
         transaction::refuse_lent(args, function, errors);
+        hand_over::refuse_of_a_guard(args, function, errors);
         expansion.refuse_shadow(errors);
         conflicts::with_the_return_type(args, &function.sig, errors);
         let body = match future {
@@ -136,6 +138,7 @@ impl<'a> Expansion<'a> {
             None => {
                 if !returned_future::refuse_future(&function.sig, errors) {
                     conflicts::with_a_sync_body(args, errors);
+                    hand_over::refuse_await(args, function, errors);
                 }
                 expansion.blocking(function, errors)
             }

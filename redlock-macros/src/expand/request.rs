@@ -53,10 +53,10 @@ impl Request<'_> {
         let span = Span::mixed_site();
         let (method, names, keys) = match (&args.key, &args.keys) {
             (_, Some(keys)) => {
-                let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
+                let names = keys.iter().map(|key| self.name("key", key, errors)).collect::<Vec<_>>();
                 ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
             }
-            (Some(key), None) => ("lock", self.name(key, errors), slice::from_ref(key)),
+            (Some(key), None) => ("lock", self.name("key", key, errors), slice::from_ref(key)),
             // Only after an error: the output is not used.
             (None, None) => ("lock", TokenStream::new(), [].as_slice()),
         };
@@ -105,7 +105,7 @@ impl Request<'_> {
         };
         let mut request = quote_spanned!(span=> #krate::__private::once(#request, #lasts));
         if let Some(by) = &once.by {
-            let by = self.name(by, errors);
+            let by = self.name("once_by", by, errors);
             request.extend(quote_spanned!(span=> .by(#by)));
         }
         for (method, ty, word) in [
@@ -120,8 +120,8 @@ impl Request<'_> {
         request
     }
 
-    /// One key, as a `String`.
-    fn name(self, name: &Key, errors: &mut Errors) -> TokenStream {
+    /// One key, or the request that it stands for, as a `String`. `function` makes it of an expression.
+    fn name(self, function: &str, name: &Key, errors: &mut Errors) -> TokenStream {
         let Self { krate, key, .. } = self;
         let span = Span::mixed_site();
         match name {
@@ -133,7 +133,8 @@ impl Request<'_> {
             }
             Key::Broken => TokenStream::new(),
             Key::Expr(expr) => {
-                let path = quote_spanned!(span=> #krate::__private::key);
+                let function = Ident::new(function, span);
+                let path = quote_spanned!(span=> #krate::__private::#function);
                 call_around(path, &TokenStream::new(), &borrow(expr))
             }
         }

@@ -25,6 +25,38 @@ const KEEPS_NOMINAL: Duration = Duration::from_secs(7 * DAY.as_secs());
 /// A nominal time may be ahead of the server's by so much.
 pub(crate) const AHEAD: Duration = DAY;
 
+/// The nominal time of a tick, for [`LockRequest::tick_at`](crate::LockRequest::tick_at): a `SystemTime`,
+/// and each type that converts to it, as the times of chrono, time and jiff do.
+///
+/// A trait of its own, so that the compiler's message says what to write.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
+/// use redlocked::NominalTime;
+///
+/// // What a scheduler gives as seconds since 1970.
+/// let fire_time = UNIX_EPOCH + Duration::from_secs(1_795_348_800);
+/// assert_eq!(NominalTime::nominal(fire_time), fire_time);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the nominal time of a tick cannot be made of `{Self}`",
+    label = "expected a `SystemTime`, or what converts to it, as the times of chrono, time and jiff do",
+    note = "seconds since 1970 are `SystemTime::UNIX_EPOCH + Duration::from_secs(...)`; two machines cannot compare an `Instant`"
+)]
+pub trait NominalTime {
+    /// This time.
+    fn nominal(self) -> SystemTime;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Into<SystemTime>> NominalTime for T {
+    fn nominal(self) -> SystemTime {
+        self.into()
+    }
+}
+
 /// What becomes of a tick whose runner was killed, has lost its lock, or has failed.
 ///
 /// # Examples

@@ -93,4 +93,24 @@ async fn a_type_without_a_name(a: u64) -> Result<impl Clone, LockError> {
     Ok(1)
 }
 
+#[distributed_lock(key = "a:{a}", once = "24h")]
+async fn a_borrowed_result(a: &str) -> Result<&str, LockError> {
+    Ok(a)
+}
+
+#[distributed_lock(key = "a", global, once = "24h")]
+async fn a_list_of_borrowed_results<'a>(a: &'a [u64]) -> Result<Vec<&'a [u64]>, LockError> {
+    Ok(vec![a])
+}
+
+#[distributed_lock(key = "a:{a}", once = "24h", once_by = 5)]
+async fn a_number_as_the_request(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "a:{a}", once = "24h", once_by = (a, 5))]
+async fn a_tuple_as_the_request(a: u64) -> Result<u64, LockError> {
+    Ok(1)
+}
+
 fn main() {}

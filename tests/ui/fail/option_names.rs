@@ -106,4 +106,19 @@ async fn prefix_of_the_manager(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", leader)]
+async fn leader_of_an_election(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", fenced)]
+async fn fenced(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", rate = "5/1m")]
+async fn rate_of_starts(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

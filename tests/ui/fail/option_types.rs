@@ -49,4 +49,19 @@ async fn permits_of_another_type(sku: &str, limit: usize) -> Result<(), LockErro
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", tick_at = seconds)]
+async fn tick_at_of_a_number(sku: &str, seconds: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", tick_at = now)]
+async fn tick_at_of_an_instant(sku: &str, now: std::time::Instant) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", once = "24h", once_by = quantity)]
+async fn once_by_of_a_number(sku: &str, quantity: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -133,4 +133,9 @@ async fn key_formatted(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", permits = "{limit}")]
+async fn permits_as_a_template(sku: &str, limit: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -29,11 +29,6 @@ async fn length_as_a_time() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "report", tick_at = minute)]
-async fn no_time(minute: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
 #[distributed_lock(key = "report", tick = "1h", tick_at = fire_time)]
 async fn tick_and_its_time(fire_time: SystemTime) -> Result<(), LockError> {
     Ok(())

@@ -55,7 +55,7 @@ pub(crate) mod tls {
 
     impl Tls {
         pub(crate) fn new(_: &TlsSettings) -> Result<Self, String> {
-            Err("it is encrypted: that needs the feature `tls` of redlocked, which is off by default"
+            Err("it is encrypted, and that needs the feature `tls` of redlocked: run `cargo add redlocked --features tls`"
                 .to_owned())
         }
 
