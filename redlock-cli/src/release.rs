@@ -18,8 +18,10 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
         }
         // A person takes time to answer, and answered for this holder. One of another kind has no
-        // token to take the lock from.
-        if locks.force_release_from(&asked).await? {
+        // token to take the lock from, and of many holders not all were shown.
+        let all_were_shown =
+            usize::try_from(asked.inside()).is_ok_and(|inside| inside == asked.holders().len());
+        if all_were_shown && locks.force_release_from(&asked).await? {
             return released(&key, &holder(&asked));
         }
         let lock = locks.inspect(&args.key).await?.ok_or_else(free)?;

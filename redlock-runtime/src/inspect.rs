@@ -14,7 +14,7 @@ use crate::ground::key;
 use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::tick::time_of;
-use crate::ground::token::Token;
+use crate::ground::token::{self, Token};
 use crate::manager::LockManager;
 
 /// So many locks of a listing are asked for at a time.
@@ -54,9 +54,15 @@ impl LockInfo {
         let Inspection { holder, value, waiters, queue, counted, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
         let (limit, holders) = counted.map_or((Limit::ONE, Vec::new()), |counted| {
-            let holder = |(owner, left)| Holder { owner, expires_in: Some(left), ..Holder::default() };
+            let holder = |(token, left): (Token, _)| Holder {
+                owner: token::owner_of(token.value()),
+                expires_in: Some(left),
+                call: Some(token),
+                ..Holder::default()
+            };
             (counted.limit, counted.holders.into_iter().map(holder).collect())
         });
+        let holder = Holder { call: Some(value.clone()), ..holder };
         Self { key: key.to_owned(), holder, value, waiters, queue, limit, holders }
     }
 
@@ -456,6 +462,10 @@ impl LockManager {
     /// false when that holder had it no longer, and for a client of another kind, which has no
     /// token that tells it from the next one.
     ///
+    /// Of a lock that several hold, those that `seen` shows lose it, which are the first 100; those
+    /// that came later keep it. True when at least one of them had it. A holder of another manager
+    /// learns it with its next renewal, after a third of its ttl.
+    ///
     /// # Errors
     ///
     /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
@@ -484,12 +494,21 @@ impl LockManager {
     pub async fn force_release_from(&self, seen: &LockInfo) -> Result<bool, LockError> {
         let key = seen.key();
         key::validate(self.prefix(), key)?;
-        let Some(token) = seen.value.named() else { return Ok(false) };
-        let (caller, outcome) = oneshot::channel();
         // For each node of a quorum, a quarter of it.
         let ttl = self.io_timeout().saturating_mul(4);
-        let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, caller };
-        self.send_admin(Some(key), op, outcome).await
+        let together = seen.holders.iter().filter_map(|holder| holder.call.clone()).filter(Token::is_ours);
+        let sent: Vec<_> = (seen.value.named().into_iter().chain(together))
+            .map(|token| {
+                let (caller, outcome) = oneshot::channel();
+                let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, caller };
+                self.send_admin(Some(key), op, outcome)
+            })
+            .collect();
+        let mut was_released = false;
+        for outcome in sent {
+            was_released |= outcome.await?;
+        }
+        Ok(was_released)
     }
 
     /// [`force_release_from`](Self::force_release_from) for sync code: blocks this thread.

@@ -240,6 +240,53 @@ fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
     });
 }
 
+/// Only those that the operator has seen: one that came later keeps its permit.
+#[test]
+fn an_operator_takes_the_lock_from_those_that_it_has_seen() {
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let request =
+            |locks: &LockManager| locks.lock("k").permits(3).ttl(SECOND).acquire_blocking().unwrap();
+        let (mine, other) = (request(&there), request(&here));
+        let seen = there.inspect_blocking("k").unwrap().unwrap();
+        let late = request(&here);
+        assert!(is_busy(here.lock("k").permits(3)));
+        let now = there.inspect_blocking("k").unwrap().unwrap();
+        assert!(seen.has_same_holder(&now), "it was not free in between");
+        assert!(now.holders().iter().all(|holder| {
+            let same = seen.holders().iter().filter(|seen| seen.is_same_call(holder)).count();
+            same == usize::from(holder != &now.holders()[2])
+        }));
+        assert!(there.force_release_from_blocking(&seen).unwrap());
+        assert!(!there.force_release_from_blocking(&seen).unwrap(), "they are gone");
+        assert_eq!(mine.lost_reason(), Some(LostReason::ForceReleased));
+        eventually("the other learns it", || !other.is_held());
+        assert_eq!(other.lost_reason(), Some(LostReason::KeyChanged));
+        assert!(late.is_held() && here.inspect_blocking("k").unwrap().unwrap().inside() == 1);
+        assert_eq!(late.release_blocking().unwrap(), ReleaseOutcome::Released);
+        drop((mine, other, here, there));
+        store.assert_nothing_left();
+    });
+}
+
+/// A caller that allows fewer changes what the key says, and not who holds the lock.
+#[test]
+fn a_lock_has_the_same_holders_until_it_was_free() {
+    on_each(|store| {
+        let locks = store.manager();
+        let look = || locks.inspect_blocking("k").unwrap().unwrap();
+        let five = locks.lock("k").permits(5).acquire_blocking().unwrap();
+        let before = look();
+        let three = locks.lock("k").permits(3).acquire_blocking().unwrap();
+        let between = look();
+        assert!(before.has_same_holder(&between) && between.limit() == Some(3));
+        drop((five, three));
+        eventually("both have left", || locks.inspect_blocking("k").unwrap().is_none());
+        let _next = locks.lock("k").permits(5).acquire_blocking().unwrap();
+        assert!(!before.has_same_holder(&look()));
+    });
+}
+
 #[test]
 fn a_reader_whose_lease_ends_leaves_the_others_theirs() {
     on_each(|store| {

@@ -436,3 +436,38 @@ pub(crate) fn strangers_and_a_full_queue() {
     let late = scripts.caller(3, LONG, "one");
     assert_eq!(scripts.ask(&late, "join"), Answer::Full(1000));
 }
+
+/// Any client may have written it. It counts until its time, as a member of ours does.
+#[test]
+pub(crate) fn a_member_of_another_form_is_in_nobodys_way() {
+    for member in ["", "foreign", "|", "a|b", "a|b|c|d", "a|0|", "\u{ff}|\n|x"] {
+        for number in [0, 1, 2] {
+            let mut scripts = scripts(&["one", "two"]);
+            let (_ends, _) = scripts.inside(0, 30, "one");
+            let (stays, _) = scripts.inside(0, LONG, "two");
+            let _: u32 = scripts.run(&["ZADD", HOLDERS, "1", member]);
+            let _: u32 = scripts.run(&["ZADD", HOLDERS, "2", "another"]);
+            pass(40);
+            let newcomer = scripts.caller(number, LONG, "one");
+            let answer = scripts.ask(&newcomer, "join");
+            assert_eq!(answer.is_inside(), number != 1, "{member}: {answer:?}");
+            // On the short way nobody looks.
+            if number > 0 {
+                let left: u32 = scripts.run(&["ZCARD", HOLDERS]);
+                assert_eq!(left, number, "those whose time is over have left");
+            }
+            // One whose time is to come.
+            let ends: Vec<String> = scripts.run(&["ZRANGE", HOLDERS, "-1", "-1", "WITHSCORES"]);
+            let _: u32 = scripts.run(&["ZADD", HOLDERS, &ends[1], member]);
+            assert!(scripts.stay(&stays, LONG, false) && scripts.stay(&stays, LONG, true));
+            assert!(scripts.inspected() >= 2);
+            let (writer, _) = scripts.waiting(1, LONG, "two");
+            assert!(scripts.leave(&stays));
+            scripts.force_release();
+            scripts.force_release();
+            scripts.leave(&newcomer);
+            scripts.leave(&writer);
+            assert_eq!(scripts.server.keys(), [""; 0]);
+        }
+    }
+}

@@ -464,8 +464,8 @@ pub(crate) struct Counted {
     /// The least of theirs.
     pub(crate) limit: Limit,
     pub(crate) inside: u32,
-    /// The first 100, by the end of their leases: who, and what is left.
-    pub(crate) holders: Vec<(Option<Owner>, Duration)>,
+    /// The first 100, by the end of their leases: the token of each, and what is left.
+    pub(crate) holders: Vec<(Token, Duration)>,
 }
 
 /// A place in a queue on the server.

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::ground::limit::Limit;
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Owner;
+use crate::ground::token::Token;
 use crate::ground::utc::utc;
 
 /// When to try again after a failure whose end is not known.
@@ -602,6 +603,8 @@ pub struct Holder {
     pub(crate) inside: u32,
     /// The least that one of these allows.
     pub(crate) limit: Option<Limit>,
+    /// [Names](Token::naming) the call, where an operator has looked. It is shown to nobody.
+    pub(crate) call: Option<Token>,
 }
 
 impl Holder {
@@ -650,6 +653,31 @@ impl Holder {
     #[must_use]
     pub fn inside(&self) -> Option<u32> {
         Some(self.inside).filter(|inside| *inside > 0)
+    }
+
+    /// True when both were [inspected](crate::LockManager::inspect) and are the same call, not only
+    /// the same process and function. Clients of another kind are told apart by what they wrote
+    /// into the key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://holder-same-call-example")?;
+    /// let look = || locks.inspect_blocking("catalogue");
+    /// let _reader = locks.lock("catalogue").shared().acquire_blocking()?;
+    /// let before = look()?;
+    /// let _other = locks.lock("catalogue").shared().acquire_blocking()?;
+    /// if let (Some(before), Some(now)) = (before, look()?) {
+    ///     let was_inside = |holder: &&redlocked::Holder| holder.is_same_call(&before.holders()[0]);
+    ///     assert_eq!(now.holders().iter().filter(was_inside).count(), 1);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_same_call(&self, other: &Self) -> bool {
+        self.call.is_some() && self.call == other.call
     }
 
     /// The function that holds the lock, as `module::function`: the last 64 characters. For a

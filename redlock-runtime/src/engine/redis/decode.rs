@@ -179,14 +179,10 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
             let mut holder = holder(value, *pttl, granted);
             holder.inside = counted.as_ref().map_or(0, |counted| counted.inside);
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
-            Reply::Found(Some(Inspection {
-                holder,
-                value: Token::naming(value),
-                waiters,
-                queue,
-                record,
-                counted,
-            }))
+            // The least limit changes while the same callers hold the lock.
+            let phase = counted_parts(value).map(|[_, phase]| [COUNTED, phase].concat());
+            let value = phase.map_or_else(|| Token::naming(value), |phase| Token::naming(phase.as_bytes()));
+            Reply::Found(Some(Inspection { holder, value, waiters, queue, record, counted }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }
@@ -200,7 +196,7 @@ fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
     let holder = |pair: &[Value]| match pair {
         [member, Value::Int(left)] => {
             let left = u64::try_from(*left).ok().map(Duration::from_millis)?;
-            Some((text(member).and_then(owner), left))
+            Some((token_in(member), left))
         }
         _ => None,
     };
@@ -209,6 +205,13 @@ fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
         inside: u32::try_from(*inside).ok()?,
         holders: holders.chunks(2).filter_map(holder).collect(),
     })
+}
+
+/// Of a member of the holders. One that a foreign client has written is named, and has no owner.
+fn token_in(member: &Value) -> Token {
+    let token = text(member).and_then(|member| Some(Token::from_value(member.split_once('|')?.0)));
+    let bytes = if let Value::BulkString(bytes) = member { bytes } else { &[][..] };
+    token.filter(Token::is_ours).unwrap_or_else(|| Token::naming(bytes))
 }
 
 /// What stands behind the prefix in the value of a counted lock, and behind that.
@@ -284,6 +287,7 @@ fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         usual_hold: None,
         inside: inside(value),
         limit: counted_parts(value).and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?))),
+        call: None,
     }
 }
 

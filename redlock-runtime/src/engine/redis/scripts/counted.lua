@@ -46,7 +46,8 @@ local function look(value)
       if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
       over[#over + 1] = found[i]
       local inbox = string.match(found[i], '|([^|]*)$')
-      if found[i + 1] % 1 == 0 and inbox ~= without_tag(ARGV[4] or '') then stuck[inbox] = true end
+      -- A member of another form has none.
+      if inbox and found[i + 1] % 1 == 0 and inbox ~= without_tag(ARGV[4] or '') then stuck[inbox] = true end
     end
     if next(stuck) then
       local inboxes = drop(stuck)

@@ -5,7 +5,6 @@ use super::{Inbox, Moment, Token, Waiter, next_fence};
 use crate::engine::protocol::Counted;
 use crate::ground::error::Holder;
 use crate::ground::limit::Limit;
-use crate::ground::token;
 
 /// All that are inside. They share one fencing token, from the first that enters an empty lock to
 /// the last that leaves.
@@ -116,13 +115,13 @@ impl Inside {
         for member in &self.members {
             by_end.insert(by_end.partition_point(|other| other.expires <= member.expires), member);
         }
-        let seen = |member: &&Member| (token::owner_of(member.token.value()), member.expires.since(now));
+        let seen = |member: &&Member| (member.token.clone(), member.expires.since(now));
         let holders = by_end.iter().take(100).map(seen).collect();
         (!self.is_empty()).then(|| Counted { limit: self.limit(), inside: self.count(), holders })
     }
 
-    /// Names those that are inside now.
+    /// Names the phase of those that are inside now.
     pub(super) fn name(&self) -> Token {
-        Token::naming(format!("%holders|{}|{}", self.limit().number(), self.fence).as_bytes())
+        Token::naming(format!("%holders|{}", self.fence).as_bytes())
     }
 }
