@@ -162,6 +162,31 @@ pub(crate) fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
     assert!(scripts.pushes("stuck").iter().any(|push| push.0 == "gone"));
 }
 
+/// The tag of an inbox changes when its slot moves: the place of one that leaves may be an older one.
+#[test]
+pub(crate) fn one_that_leaves_takes_its_older_place_under_another_tag_with_it() {
+    for number in [0, 1, 2] {
+        let mut scripts = scripts(&["one{5}", "one{7}", "two"]);
+        let (inside, _) = scripts.inside(number, LONG, "one{7}");
+        let older = Caller { inbox: "one{5}".to_owned(), ..inside.clone() };
+        let (next, _) = scripts.waiting(1, LONG, "two");
+        let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &older.place()]);
+        assert!(scripts.leave(&inside));
+        let state = scripts.only_inside(&[&next]);
+        assert!(state.waiting.is_empty(), "{number}: {state:?}");
+        assert!(scripts.leave(&next));
+        // And one that waits.
+        let (inside, _) = scripts.inside(0, LONG, "two");
+        let (_writer, _) = scripts.waiting(1, LONG, "two");
+        let waits = scripts.caller(number, LONG, "one{7}");
+        let older = Caller { inbox: "one{5}".to_owned(), ..waits.clone() };
+        let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &older.place()]);
+        assert!(!scripts.leave(&waits));
+        scripts.only_inside(&[&inside]);
+        scripts.forget_all();
+    }
+}
+
 #[test]
 pub(crate) fn a_process_that_lets_its_lease_end_is_not_stuck() {
     let mut scripts = scripts(&["one", "two"]);

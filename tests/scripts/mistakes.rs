@@ -50,6 +50,12 @@ const MISTAKES: &[Mistake] = &[
         "waiters",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
+    mistake(
+        "grant",
+        "return not leaves",
+        "return true",
+        counted::one_that_leaves_takes_its_older_place_under_another_tag_with_it,
+    ),
     mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
     mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
     mistake("stay", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),

@@ -153,7 +153,7 @@ let_in = function(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and (next_token == token or is_heard(next_token, next_inbox)) then
+      if next_token and is_there(next_token, next_inbox) then
         local number = number_of(its_kind)
         is_over = not has_room(number)
         if is_over then break end

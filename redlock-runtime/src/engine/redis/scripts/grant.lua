@@ -3,16 +3,24 @@
 -- A waiter is there while its inbox has a subscriber. NUMSUB tells that: the reply of PUBLISH also counts clients that
 -- subscribe to all channels by pattern.
 
--- A process has one inbox for all its waiters, so each inbox is checked once.
 -- Lets those in that are in front: counted.lua.
 local let_in
 
+-- The caller leaves. An older place of its own, under another tag of its inbox, goes with it.
+local leaves = false
+
+-- A process has one inbox for all its waiters, so each inbox is checked once.
 local heard = {}
 local function is_heard(next_token, next_inbox)
   if heard[next_inbox] == nil then
     heard[next_inbox] = redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0
   end
   return heard[next_inbox]
+end
+
+local function is_there(next_token, next_inbox)
+  if next_token == token then return not leaves end
+  return is_heard(next_token, next_inbox)
 end
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
@@ -29,7 +37,7 @@ local function grant()
     local members = redis.call('ZRANGE', queue, '0', size == 2 and '3' or size + 1)
     for i = 1, math.min(size, #members) do
       local next_token, next_ttl, next_inbox, kind = read(members[i])
-      if next_token and (next_token == token or is_heard(next_token, next_inbox)) then
+      if next_token and is_there(next_token, next_inbox) then
         -- The n of a kind.
         if string.byte(kind) == 110 then return let_in() end
         local waiters = {members[i + 1], members[i + 2]}

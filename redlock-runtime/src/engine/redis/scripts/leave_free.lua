@@ -1,4 +1,6 @@
 -- For release and leave. Behind grant.lua.
+leaves = true
+
 -- ARGV[3] above '0': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
 -- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
 -- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. A release
@@ -10,7 +12,7 @@ local function leave_free()
   for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do
     local next_token, _, next_inbox = read(member)
     local is_told = told < 2 or are_of_one and next_inbox ~= first
-    if next_token and is_told and is_heard(next_token, next_inbox) then
+    if next_token and is_told and is_there(next_token, next_inbox) then
       if told == 0 then redis.call('DEL', lock, claim) end
       redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
       told, first = told + 1, first or next_inbox
