@@ -248,6 +248,32 @@ fn in_a_cluster_a_stopped_process_costs_one_claim() {
     }
 }
 
+/// Its caller waits for the lock alone, in front of readers that would have room.
+#[test]
+fn a_stopped_process_whose_writer_waits_keeps_no_reader_out() {
+    let server = RedisServer::start();
+    let readers = connect(&server.url());
+    let request = || readers.lock(key(0)).shared().ttl(TTL).wait(LIMIT);
+    let stays = request().acquire_blocking().unwrap();
+    let mut writer = crowd(&server, 1);
+    writer.freeze();
+    let start = Instant::now();
+    let second = request().acquire_blocking().unwrap();
+    assert!(start.elapsed() < ONE_CLAIM, "{:?}", start.elapsed());
+    // It has lost its place, and asks for a new one when it goes on.
+    let start = Instant::now();
+    let third = request().acquire_blocking().unwrap();
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    writer.thaw();
+    eventually("it waits again", || waiters(&server) == 1);
+    for guard in [stays, second, third] {
+        guard.release_blocking().unwrap();
+    }
+    writer.tell("end");
+    writer.says("done");
+    eventually("no key is left", || server.keys().is_empty());
+}
+
 /// Its lock expires without a release.
 #[test]
 fn a_process_whose_min_hold_ends_is_not_taken_for_stopped() {

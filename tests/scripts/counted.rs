@@ -162,6 +162,70 @@ pub(crate) fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
     assert!(scripts.pushes("stuck").iter().any(|push| push.0 == "gone"));
 }
 
+/// The first waiter wants the lock alone, and its process is stopped: its connection is open.
+#[test]
+pub(crate) fn a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim() {
+    let mut scripts = scripts(&["one", "two", "three", "stopped"]);
+    let (inside, _) = scripts.inside(0, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "stopped");
+    let (permit, _) = scripts.waiting(3, LONG, "stopped");
+    // A reader behind it has room: the writer is told to ask, and the reader asks again after a claim.
+    let (reader, left) = scripts.waiting(0, LONG, "two");
+    assert!((900..=1_000).contains(&left), "{left}");
+    assert_eq!(scripts.pushes("stopped"), [("next".to_owned(), writer.token.clone(), 0)]);
+    // It is told once, whoever asks, and others that ask do not answer for it.
+    let (other, left) = scripts.waiting(0, LONG, "three");
+    assert!((1..=1_000).contains(&left), "{left}");
+    let (late, _) = scripts.waiting(1, LONG, "three");
+    assert!(!scripts.ask(&late, "again").is_inside() && !scripts.ask(&other, "again").is_inside());
+    assert!(scripts.pushes("stopped").is_empty());
+    scripts.only_inside(&[&inside]);
+    pass(left as u64 + 1);
+    assert!(scripts.ask(&reader, "again").is_inside());
+    let state = scripts.only_inside(&[&inside, &reader, &other]);
+    assert_eq!(state.waiting, [late.token.clone()], "{permit:?}");
+    assert_eq!(scripts.pushes("stopped").into_iter().map(|push| push.0).collect::<Vec<_>>(), ["gone"]);
+    let queue_px: i64 = scripts.run(&["PTTL", QUEUE]);
+    assert!(queue_px > 58_000, "{queue_px}");
+    for caller in [&inside, &reader, &other] {
+        assert!(scripts.leave(caller));
+    }
+    scripts.only_inside(&[&late]);
+    assert!(scripts.leave(&late));
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn a_first_waiter_that_answers_keeps_its_place() {
+    let mut scripts = scripts(&["one", "two", "three"]);
+    let (inside, _) = scripts.inside(0, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "two");
+    let (reader, _) = scripts.waiting(0, LONG, "three");
+    for answer in 0..4 {
+        assert_eq!(scripts.pushes("two"), [("next".to_owned(), writer.token.clone(), 0)], "{answer}");
+        match answer {
+            // Another waiter of its process does, too.
+            0 => drop(scripts.waiting(2, LONG, "two")),
+            // And an older version of the scripts, which knows nothing of this.
+            1 => drop(scripts.run::<u32>(&["PEXPIRE", QUEUE, "60000"])),
+            _ => assert!(!scripts.ask(&writer, "again").is_inside()),
+        }
+        pass(1_010);
+        assert!(!scripts.ask(&reader, "again").is_inside());
+    }
+    scripts.only_inside(&[&inside]);
+    assert!(scripts.leave(&inside));
+    scripts.only_inside(&[&writer]);
+    // One with a single try has a hint sent, too.
+    assert!(scripts.leave(&writer));
+    let (_writer, _) = scripts.waiting(1, LONG, "two");
+    for is_inside in [false, true] {
+        let tries = scripts.caller(0, LONG, "three");
+        assert_eq!(scripts.ask(&tries, "0").is_inside(), is_inside);
+        pass(1_010);
+    }
+}
+
 /// The tag of an inbox changes when its slot moves: the place of one that leaves may be an older one.
 #[test]
 pub(crate) fn one_that_leaves_takes_its_older_place_under_another_tag_with_it() {

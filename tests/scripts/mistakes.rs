@@ -50,12 +50,38 @@ const MISTAKES: &[Mistake] = &[
         "waiters",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
+    // Who keeps out those behind it, and does not answer.
+    mistake(
+        "enter",
+        "if has_room(number) and not pass_over() then return {3} end",
+        "",
+        counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
+    ),
+    mistake(
+        "acquire",
+        "leave_unanswered()",
+        "",
+        counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
+    ),
+    mistake(
+        "place",
+        "hinted.waited >= CLAIM then",
+        "true then",
+        counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
+    ),
+    mistake(
+        "place",
+        " or redis.call('PTTL', queue) > QUEUE_TTL - CLAIM / 2 - waited",
+        "",
+        counted::a_first_waiter_that_answers_keeps_its_place,
+    ),
     mistake(
         "grant",
         "return not leaves",
         "return true",
         counted::one_that_leaves_takes_its_older_place_under_another_tag_with_it,
     ),
+    // How long a claim lasts.
     mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
     mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
     mistake("stay", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),

@@ -126,8 +126,17 @@ struct Lock {
     queue: VecDeque<Waiter>,
     /// The inbox of the waiter that got the lock last, while others wait.
     claim: Option<Inbox>,
+    /// The first waiter, which keeps out one behind it that has room.
+    hinted: Option<Hinted>,
     /// What the leader with this token has announced.
     record: Option<(Token, Record)>,
+}
+
+/// A first waiter that was sent a hint, and has to ask within a claim.
+struct Hinted {
+    token: Token,
+    since: Moment,
+    answers: bool,
 }
 
 struct Holding {
@@ -391,6 +400,7 @@ impl Lock {
                 self.queue.push_back(Waiter::of(request, inbox));
             }
         }
+        self.set_answered(inbox);
         let was_free = self.is_free();
         if was_free {
             self.let_in(&request.name, Some(&request.token), now, clock);
@@ -406,16 +416,16 @@ impl Lock {
             let fence = if request.fenced { next_fence(now, clock) } else { 0 };
             return if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } };
         }
-        self.busy(request, now)
+        self.busy(request, now, None)
     }
 
-    fn busy(&self, request: &Request, now: Moment) -> Verdict {
+    /// `asks_again`: when a caller that has room does, at the latest.
+    fn busy(&self, request: &Request, now: Moment, asks_again: Option<Duration>) -> Verdict {
         let place = self.queue.iter().position(|waiter| waiter.token == request.token);
         let place = place.and_then(|in_front| u32::try_from(in_front).ok());
-        Verdict::Busy {
-            holder: self.seen(request.limit, now),
-            place: place.map(|in_front| Place { in_front, at: server_time(now) }),
-        }
+        let mut holder = self.seen(request.limit, now);
+        holder.expires_in = asks_again.or(holder.expires_in);
+        Verdict::Busy { holder, place: place.map(|in_front| Place { in_front, at: server_time(now) }) }
     }
 
     /// As a caller with this limit sees who is inside.
@@ -450,13 +460,18 @@ impl Lock {
             if mode != Mode::OneTry && !is_queued && (has_to_wait || !self.queue.is_empty()) {
                 self.queue.push_back(Waiter::of(request, inbox));
             }
+            self.set_answered(inbox);
+            if !self.inside.is_empty() && self.inside.has_room(limit) {
+                self.pass_over(name, now);
+            }
             self.let_in(name, Some(token), now, clock);
             if self.holder.is_none() && self.queue.is_empty() && self.inside.has_room(limit) {
                 let waiter = Waiter::of(request, inbox);
                 self.inside.enter(Member::new(waiter, now.after(lasts), has_waited));
             }
             if self.inside.get(token).is_none() {
-                return self.busy(request, now);
+                let asks_again = self.hint_first(name, inbox, limit, now);
+                return self.busy(request, now, asks_again);
             }
         }
         self.queue.retain(|waiter| waiter.token != *token);
@@ -467,6 +482,39 @@ impl Lock {
         }
         let fence = self.inside.fence(now, clock);
         if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } }
+    }
+
+    /// A process that asks is not stopped.
+    fn set_answered(&mut self, asker: &Inbox) {
+        if let (Some(hinted), Some(first)) = (&mut self.hinted, self.queue.front())
+            && first.inbox.same_channel(asker)
+        {
+            hinted.answers = true;
+        }
+    }
+
+    /// The first waiter has not answered within a claim: the waiters of its process leave the queue.
+    fn pass_over(&mut self, name: &Arc<str>, now: Moment) {
+        let is_stuck = |hinted: &mut Hinted| !hinted.answers && now.since(hinted.since) >= CLAIM;
+        if let Some(hinted) = self.hinted.take_if(is_stuck)
+            && let Some(first) = self.queue.front().filter(|first| first.token == hinted.token)
+        {
+            let inbox = first.inbox.clone();
+            self.drop_waiters_of(name, &inbox);
+        }
+    }
+
+    /// The first waiter keeps out this caller, which has room beside the holders: its process may be
+    /// stopped. Returns when the caller asks again.
+    fn hint_first(&mut self, name: &Arc<str>, asker: &Inbox, limit: Limit, now: Moment) -> Option<Duration> {
+        let has_room = !self.inside.is_empty() && self.inside.has_room(limit);
+        let first = self.queue.front().filter(|first| has_room && !first.inbox.same_channel(asker))?;
+        let is_open = |hinted: &Hinted| hinted.token == first.token && now.since(hinted.since) < CLAIM;
+        if !self.hinted.as_ref().is_some_and(is_open) {
+            first.tell(name, PushKind::Next { claim: Duration::ZERO, at: server_time(now) });
+            self.hinted = Some(Hinted { token: first.token.clone(), since: now, answers: false });
+        }
+        self.hinted.as_ref().map(|hinted| CLAIM.saturating_sub(now.since(hinted.since)))
     }
 
     fn draw(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {

@@ -54,7 +54,9 @@ if not is_over then
   if waits then
     -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
     if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
+    if counted then find_hinted() end
     join()
+    leave_unanswered()
     set_mark(value, pttl, holder, grace)
     -- Others may be in front that have room, or are dead.
     if counted then

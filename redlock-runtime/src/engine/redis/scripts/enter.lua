@@ -52,7 +52,12 @@ if not limit and not is_over then
   end
   holder = holder or string.sub(value, 1, SHOWN)
 else
-  if waits then join() end
+  find_hinted()
+  if has_room(number) and not pass_over() then return {3} end
+  if waits then
+    join()
+    leave_unanswered()
+  end
   holder, left = let_in(lasts)
   if holder == false then return {3} end
   if holder == token then return tonumber(phase) end
@@ -62,6 +67,7 @@ else
     enter()
     return tonumber(phase)
   end
+  if inside > 0 and has_room(number) then left = hint_first(left) end
   granted = inside > 0 and '' or granted_now()
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1

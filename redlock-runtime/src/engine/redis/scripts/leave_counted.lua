@@ -12,7 +12,7 @@ if value and #value > 0 and string.byte(value) == 37 and redis.call('EXISTS', KE
   local member = ARGV[1] .. '|' .. string.sub(ARGV[7], 2) .. '|' .. inbox
   local inside = redis.call('ZRANGE', KEYS[5], '0', '1')
   if inside[1] == member and not inside[2] then
-    redis.call('DEL', KEYS[1], KEYS[5])
+    redis.call('DEL', KEYS[1], KEYS[4], KEYS[5])
     return 1
   end
   if redis.call('ZREM', KEYS[5], member) == 1 then
@@ -20,7 +20,7 @@ if value and #value > 0 and string.byte(value) == 37 and redis.call('EXISTS', KE
     local now = last and redis.call('TIME')
     local left = last and math.ceil(last) - now[1] * 1000 - math.floor(now[2] / 1000) or 0
     if left <= 0 then
-      redis.call('DEL', KEYS[1], KEYS[5])
+      redis.call('DEL', KEYS[1], KEYS[4], KEYS[5])
     elseif redis.call('PTTL', KEYS[1]) > 2 * (left + 100) then
       -- A foreign client need not wait for the lease of one that has left.
       local px = string.format('%.0f', left + 100)

@@ -1,4 +1,4 @@
--- How the caller of acquire or enter asks, and its place in the queue. Behind join.lua.
+-- How the caller of acquire or enter asks, and its place in the queue. Behind join.lua and counted.lua.
 -- ARGV[3] as in acquire.lua
 local waits = ARGV[3] ~= '0' and ARGV[3] ~= 'late'
 local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
@@ -24,3 +24,55 @@ local function join()
   end
 end
 
+
+-- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
+-- has room sends it a hint, and it has to ask within a claim, or the waiters of its process leave the queue. The claim notes since
+-- when, in ms of the server's time, and its place: no inbox contains `|`. A waiter that asks makes the queue last for QUEUE_TTL
+-- again, in any version of these scripts. The queue of a first waiter that has not answered lasts for a claim less: a request of
+-- another process leaves it so.
+local hinted
+
+local function find_hinted()
+  local since, member = string.match(limit and redis.call('GET', claim) or '', '^(%d+)|(.+)$')
+  local _, _, inbox = read(member)
+  if not inbox then return end
+  local waited = now_ms() - since
+  local answers = without_tag(inbox) == without_tag(ARGV[4] or '')
+    or waited < 0 or redis.call('PTTL', queue) > QUEUE_TTL - CLAIM / 2 - waited
+  hinted = {member = member, inbox = inbox, waited = waited, answers = answers}
+end
+
+-- Behind `join`.
+local function leave_unanswered()
+  if hinted and not hinted.answers then
+    redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))
+  end
+end
+
+-- For a caller that has room. Returns false when it has to call again.
+local function pass_over()
+  if not hinted or hinted.answers or hinted.waited < CLAIM or redis.call('ZRANGE', queue, 0, 0)[1] ~= hinted.member then
+    return true
+  end
+  local inboxes = drop({[without_tag(hinted.inbox)] = true})
+  if not inboxes then return false end
+  redis.call('DEL', claim)
+  hinted = nil
+  for inbox in pairs(inboxes) do redis.pcall('PUBLISH', inbox, 'gone||0|0||' .. lock) end
+  return true
+end
+
+-- For a caller that has room and did not get in. Returns when it asks again, in ms.
+local function hint_first(left)
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  local first_token, _, inbox = read(first)
+  if not inbox or without_tag(inbox) == without_tag(ARGV[4] or '') then return left end
+  if not hinted or hinted.member ~= first or hinted.waited >= CLAIM then
+    local noted = redis.pcall('SET', claim, now_ms() .. '|' .. first, 'PX', QUEUE_TTL)
+    if type(noted) == 'table' and noted.err then return left end
+    hinted = {waited = 0}
+    redis.call('PEXPIRE', queue, QUEUE_TTL - CLAIM)
+    redis.pcall('PUBLISH', inbox, 'next|' .. first_token .. '|0|' .. time() .. '||' .. lock)
+  end
+  return math.max(CLAIM - hinted.waited, 1)
+end

@@ -30,7 +30,8 @@ end
 -- Returns false when there may be more of them: then the caller has to call again.
 local function drop_stuck()
   local stuck = redis.call('GET', claim)
-  if not stuck then return true end
+  -- A waiter that was asked, as place.lua says, has no lease.
+  if not stuck or string.find(stuck, '|', 1, true) then return true end
   if stuck ~= ARGV[4] then
     if not drop({[without_tag(stuck)] = true}) then return false end
     redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)

@@ -82,6 +82,45 @@ fn a_stuck_process_costs_one_claim() {
     }
 }
 
+#[test]
+fn a_first_waiter_without_room_that_does_not_answer_is_passed_over() {
+    const TTL: Duration = Duration::from_secs(30);
+    const JOIN: Action = Action::Acquire(Mode::Join { at_most: 100 });
+    const AGAIN: Action = Action::Acquire(Mode::Again);
+    let request = |action, token: &str, limit| Request {
+        limit,
+        ..Request::new(action, "k".into(), Token::from_value(token), TTL)
+    };
+    for answers in [true, false] {
+        let node = MemoryNode::named("without-room");
+        let start = Moment::now();
+        let [(here, _kept), (writers, mut hints), (readers, _also_kept)] =
+            [(); 3].map(|()| unbounded_channel());
+        node.execute(&request(JOIN, "inside", Limit::NONE), &here, start);
+        node.execute(&request(JOIN, "writer", Limit::ONE), &writers, start);
+        let reader = |action, at| {
+            let reply = node.execute(&request(action, "reader", Limit::NONE), &readers, at);
+            match reply {
+                Reply::Acquire(Verdict::Busy { holder, .. }) => Err(holder.expires_in),
+                reply => Ok(matches!(reply, Reply::Acquire(verdict) if verdict.fence().is_some())),
+            }
+        };
+        assert_eq!(reader(JOIN, start), Err(Some(CLAIM)));
+        let hint = PushKind::Next { claim: Duration::ZERO, at: server_time(start) };
+        let push = hints.try_recv();
+        assert!(matches!(push, Ok(ConnectionEvent::Push(Push { kind, .. })) if kind == hint));
+        let later = start.after(CLAIM / 2);
+        if answers {
+            node.execute(&request(AGAIN, "writer", Limit::ONE), &writers, later);
+        }
+        assert_eq!(reader(AGAIN, later), Err(Some(CLAIM / 2)));
+        let later = start.after(CLAIM);
+        assert_eq!(reader(AGAIN, later), if answers { Err(Some(CLAIM)) } else { Ok(true) });
+        let waiting = node.store().locks.values().map(|lock| lock.queue.len()).sum::<usize>();
+        assert_eq!(waiting, if answers { 2 } else { 0 });
+    }
+}
+
 fn list() -> Request {
     let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
     Request::new(action, name, Token::empty(), Duration::ZERO)
