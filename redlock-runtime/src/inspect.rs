@@ -568,7 +568,7 @@ impl LockManager {
     pub async fn list(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
         let (caller, outcome) = oneshot::channel();
         let pattern = format!("{}{pattern}", escape_pattern(self.prefix())).into();
-        let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
+        let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), memory: 0, caller };
         let names = self.send_admin(None, op, outcome).await?;
         let keys: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(self.prefix())).collect();
         let (mut locks, mut refused) = (Vec::new(), None);

@@ -1,11 +1,11 @@
 //! What a server says that is no answer, why it closes, and servers that are none.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kit::{LIMIT, MASTER, Proxy, RedisServer, Rewriter, eventually, sentinel};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
@@ -283,4 +283,62 @@ fn a_flood_of_pushes_takes_no_lock_away() {
     locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
     assert!(held.is_held());
     assert_eq!(proxy.accepted(), accepted, "the connection stays");
+}
+
+/// It gives this answer to `CLUSTER SLOTS`, and speaks no RESP3.
+fn node_that_reports(slots: String) -> (u16, Arc<AtomicUsize>) {
+    fake(move |client| {
+        let (mut lines, mut client) = (BufReader::new(client.try_clone().unwrap()).lines(), client);
+        while let Some(Ok(begins)) = lines.next() {
+            let words: usize = begins.trim_start_matches('*').parse().unwrap();
+            // Behind the length of each.
+            let words: Vec<_> =
+                (0..words).map_while(|_| lines.by_ref().map_while(Result::ok).nth(1)).collect();
+            let answer = match words.first().map(String::as_str) {
+                Some("CLUSTER") => &slots,
+                Some("HELLO") => "-ERR unknown command 'HELLO'\r\n",
+                _ => "+OK\r\n",
+            };
+            if client.write_all(answer.as_bytes()).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+/// A slot range of `CLUSTER SLOTS`, and its nodes on loopback addresses.
+fn range(first: usize, last: usize, nodes: impl ExactSizeIterator<Item = usize>) -> String {
+    let head = format!("*{}\r\n:{first}\r\n:{last}\r\n", 2 + nodes.len());
+    let node = |node| {
+        let host = format!("127.{}.{}.{}", 1 + node / 62_500, node / 250 % 250, 1 + node % 250);
+        format!("*2\r\n${}\r\n{host}\r\n:1\r\n", host.len())
+    };
+    head + &nodes.map(node).collect::<String>()
+}
+
+#[test]
+fn a_map_that_no_cluster_has_takes_no_connections_and_is_told_in_time() {
+    let ranges = |ranges: Vec<String>| format!("*{}\r\n{}", ranges.len(), ranges.concat());
+    for (slots, expected) in [
+        (ranges((0..16_384).map(|at| range(at, at, at..at + 1)).collect()), "more than 512 primaries"),
+        (ranges(vec![range(0, 16_383, 0..20_000)]), "more than 2048 nodes of the Cluster"),
+        (
+            ranges((0..20_000).map(|at| range(at % 100, at % 100, 0..1)).collect()),
+            "slot 0 of the Cluster twice",
+        ),
+    ] {
+        let (port, _clients) = node_that_reports(slots);
+        let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        let before = open();
+        let url = format!("redis+cluster://127.0.0.1:{port}/");
+        let locks = LockManager::builder(url).io_timeout(LIMIT / 4).start().unwrap();
+        let called = Instant::now();
+        let error = locks.lock("k").wait(Duration::from_secs(1)).acquire_blocking().unwrap_err();
+        let words = error.to_string();
+        assert!(called.elapsed() < LIMIT, "{:?}", called.elapsed());
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        let server = format!("Redis at 127.0.0.1:{port} reports {expected}");
+        assert!(words.contains(&server), "{words}");
+        assert!(open() < before + 300, "{} descriptors", open() - before);
+    }
 }

@@ -20,6 +20,10 @@ use crate::ground::telemetry;
 use crate::ground::tick::Tick;
 use crate::ground::token::Token;
 
+/// The names of all locks that are listed, in bytes: a server that always has another page must not
+/// take all memory.
+const LARGEST_LIST: usize = 256 * 1024 * 1024;
+
 /// The reason of errors after a shutdown.
 pub(crate) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
@@ -297,6 +301,8 @@ pub(crate) enum AdminOp {
         pattern: Arc<str>,
         cursor: u64,
         found: Vec<String>,
+        /// What they take, in bytes.
+        memory: usize,
         caller: oneshot::Sender<Result<Vec<String>, LockError>>,
     },
     /// Does the server take locks? In a Cluster, one primary after the other is asked.
@@ -393,10 +399,18 @@ impl AdminOp {
                 drop(caller.send(Ok(reply == Reply::Done)));
                 None
             }
-            (Self::List { pattern, mut found, caller, .. }, Reply::Page { cursor, names }) => {
+            (Self::List { pattern, mut found, memory, caller, .. }, Reply::Page { cursor, names }) => {
+                let takes = |name: &String| name.capacity() + size_of::<String>();
+                let memory = memory + names.iter().map(takes).sum::<usize>();
                 found.extend(names);
+                if memory > LARGEST_LIST {
+                    let reason = "the names of the locks take more than 256 MiB: list those of a prefix with fewer of them";
+                    let error = LockError::Misconfigured { key: None, reason: reason.into() };
+                    drop(caller.send(Err(error)));
+                    return None;
+                }
                 if cursor != 0 {
-                    return Some(Self::List { pattern, cursor, found, caller });
+                    return Some(Self::List { pattern, cursor, found, memory, caller });
                 }
                 // A key that moves during the scan is found twice.
                 found.sort_unstable();

@@ -36,7 +36,7 @@ pub(super) fn open<'a>(
             }
             None => (plain(&address.place, addresses).await?, Arc::default()),
         };
-        let mut exchange = Exchange::over(stream);
+        let mut exchange = Exchange::over(stream, address.place.to_string().into());
         match log_in(&mut exchange, address, speak).await {
             Ok(()) => Ok(exchange),
             Err(Failure::Broke(_) | Failure::Closed { .. }) if wants_certificate.load(Ordering::Relaxed) => {

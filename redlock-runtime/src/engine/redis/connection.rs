@@ -9,6 +9,7 @@ use super::decode::{nonsense, read, read_direct, read_direct_fenced, refusal};
 use super::encode::{CLIENT_CACHING, Encoder, Way};
 use super::error_reply::without;
 use super::exchange::Exchange;
+pub(crate) use super::exchange::UNREAD;
 use super::fence_floor::FenceFloor;
 use super::handshake::Session;
 use super::keyspace::Keyspace;
@@ -134,12 +135,12 @@ impl RedisConnection {
         expected: &ExpectedBatch,
     ) -> Poll<Result<Vec<Reply>, Disconnected>> {
         let sharded = self.encoder.session.sharded;
-        let replies = match self.exchange.replies(expected.values) {
-            Poll::Ready(Ok(mut values)) => Ok(expected.read(&mut values, sharded)),
-            Poll::Ready(Err(failure)) => Err(Disconnected::passing(failure.reason())),
+        let failure = match self.exchange.replies(expected.values) {
+            Poll::Ready(Ok(mut values)) => return Poll::Ready(Ok(expected.read(&mut values, sharded))),
+            Poll::Ready(Err(failure)) => failure,
             Poll::Pending => return Poll::Pending,
         };
-        Poll::Ready(replies)
+        Poll::Ready(Err(Disconnected::passing(self.exchange.reason(&failure))))
     }
 
     fn answer_to(&self, request: &Request, way: Way) -> Answer {

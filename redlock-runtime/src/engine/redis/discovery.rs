@@ -10,7 +10,17 @@ use super::server_address::{Place, ServerAddress};
 use super::tls::Tls;
 use super::value::Value;
 use crate::engine::protocol::Disconnected;
-use crate::engine::slots::Slot;
+use crate::engine::slots::{Slot, Slots};
+use crate::ground::host::HashSet;
+
+/// The primaries that a node may name: to each, there is a connection.
+pub(crate) const MOST_PRIMARIES: usize = 512;
+
+/// All nodes that a node may name, with the replicas: each may be asked for the slots.
+const MOST_NODES: usize = 2048;
+
+/// The length of a host name or an address, in bytes: DNS has no longer name.
+pub(super) const LONGEST_HOST: usize = 255;
 
 /// Some nodes of a Cluster, and the settings for all nodes.
 #[derive(Clone)]
@@ -41,7 +51,7 @@ impl ClusterNodes {
 
     /// The node at `host:port`, with the user and password of the seeds.
     pub(crate) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
-        let (host, port) = address.rsplit_once(':')?;
+        let (host, port) = address.rsplit_once(':').filter(|(host, _)| host.len() <= LONGEST_HOST)?;
         let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
         let place = Place::Tcp(host, port);
         let is_announced = self.seeds.iter().all(|seed| seed.place != place);
@@ -80,33 +90,58 @@ impl ClusterNodes {
 
 async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected> {
     let answer = node.cluster_slots(timeout).await?;
-    let layout = read(&answer, node.host());
+    let refused = |words: &str| {
+        let reason = format!("Redis at {} reports {words}", node.place());
+        Disconnected { reason: reason.into(), is_permanent: false }
+    };
+    let layout = read(&answer, node.host()).map_err(|words| refused(&words))?;
     if layout.ranges.is_empty() {
-        let reason = format!("Redis at {} reports that no node of the Cluster has a slot", node.place());
-        return Err(Disconnected { reason: reason.into(), is_permanent: false });
+        return Err(refused("that no node of the Cluster has a slot"));
     }
     Ok(layout)
 }
 
 /// Reads the answer to `CLUSTER SLOTS`. Ranges that cannot be read are skipped: a slot without a
-/// node is asked for again.
-fn read(answer: &Value, host_asked: &str) -> Layout {
+/// node is asked for again. A map that no Cluster has is refused, in words that go on behind
+/// "reports".
+fn read(answer: &Value, host_asked: &str) -> Result<Layout, String> {
     let mut layout = Layout { ranges: Vec::new(), replicas: Vec::new() };
     let Value::Array(ranges) = answer else {
-        return layout;
+        return Ok(layout);
     };
+    let (mut slots, mut primaries, mut nodes) = (Slots::none(), HashSet::default(), HashSet::default());
     for range in ranges {
         if let Value::Array(parts) = range
             && let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = parts.as_slice()
             && let (Some(first), Some(last)) = (slot(*first), slot(*last))
         {
+            // Each slot once: so there are no more ranges than slots.
+            for slot in first.to(last) {
+                if slots.contains(slot) {
+                    return Err(format!("slot {} of the Cluster twice", slot.index()));
+                }
+                slots.insert(slot);
+            }
             if let Some(address) = address(primary, host_asked) {
+                primaries.insert(Arc::clone(&address));
+                if primaries.len() > MOST_PRIMARIES {
+                    return Err(format!("more than {MOST_PRIMARIES} primaries, which are too many"));
+                }
+                nodes.insert(Arc::clone(&address));
                 layout.ranges.push((first, last, address));
             }
-            layout.replicas.extend(replicas.iter().filter_map(|replica| address(replica, host_asked)));
+            for replica in replicas.iter().filter_map(|replica| address(replica, host_asked)) {
+                // Each range of a primary names its replicas.
+                if nodes.insert(Arc::clone(&replica)) {
+                    layout.replicas.push(replica);
+                }
+                if nodes.len() > MOST_NODES {
+                    return Err(format!("more than {MOST_NODES} nodes of the Cluster, which are too many"));
+                }
+            }
         }
     }
-    layout
+    Ok(layout)
 }
 
 fn slot(number: i64) -> Option<Slot> {
@@ -133,6 +168,9 @@ fn address(node: &Value, host_asked: &str) -> Option<Arc<str>> {
         },
         Some(host) => host,
     };
+    if host.len() > LONGEST_HOST {
+        return None;
+    }
     Some(format!("{host}:{port}").into())
 }
 
@@ -160,9 +198,52 @@ mod tests {
             (range(bulk("?"), ip()), Some("10.0.0.2:7001")),
             (range(bulk("?"), nothing()), None),
         ] {
-            let layout = read(&Value::Array(vec![answer]), "seed");
+            let layout = layout(&Value::Array(vec![answer]));
             assert_eq!(layout.ranges.first().map(|(_, _, address)| &**address), expected);
         }
-        assert!(read(&Value::Nil, "seed").ranges.is_empty());
+        assert!(layout(&Value::Nil).ranges.is_empty());
+    }
+
+    fn layout(answer: &Value) -> Layout {
+        read(answer, "seed").unwrap_or_else(|_| unreachable!("it is a map"))
+    }
+
+    fn node(name: usize) -> Value {
+        Value::Array(vec![bulk(&format!("10.0.{}.{}", name / 250, name % 250)), Value::Int(7001), bulk("id")])
+    }
+
+    fn range(first: usize, last: usize, nodes: impl Iterator<Item = usize>) -> Value {
+        let slots = [first, last].map(|slot| Value::Int(slot.try_into().unwrap_or(0)));
+        Value::Array(slots.into_iter().chain(nodes.map(node)).collect())
+    }
+
+    #[test]
+    fn a_map_that_no_cluster_has_is_refused() {
+        let read = |ranges: Vec<Value>| read(&Value::Array(ranges), "seed").map(|layout| layout.ranges.len());
+        let each_slot =
+            |primaries: usize| (0..16_384).map(move |at| range(at, at, [at % primaries].into_iter()));
+        assert_eq!(read(each_slot(MOST_PRIMARIES).collect()), Ok(16_384));
+        let words = Err("more than 512 primaries, which are too many".to_owned());
+        assert_eq!(read(each_slot(MOST_PRIMARIES + 1).collect()), words);
+        let replicas = |count| vec![range(0, 16_383, 0..=count)];
+        assert_eq!(read(replicas(MOST_NODES - 1)), Ok(1));
+        let words = Err("more than 2048 nodes of the Cluster, which are too many".to_owned());
+        assert_eq!(read(replicas(MOST_NODES)), words);
+        let twice = [(0, 99), (200, 299), (99, 100)].map(|(first, last)| range(first, last, 0..1));
+        assert_eq!(read(twice.into()), Err("slot 99 of the Cluster twice".to_owned()));
+    }
+
+    #[test]
+    fn a_replica_that_is_named_with_each_range_is_asked_once() {
+        let ranges = (0..1000).map(|at| range(at, at, [0, 1, 2].into_iter())).collect();
+        let layout = layout(&Value::Array(ranges));
+        assert_eq!((layout.ranges.len(), layout.replicas.len()), (1000, 2));
+    }
+
+    #[test]
+    fn a_host_that_is_longer_than_any_name_is_none() {
+        let node = |length| Value::Array(vec![bulk(&"h".repeat(length)), Value::Int(7001)]);
+        assert!(address(&node(LONGEST_HOST), "seed").is_some());
+        assert!(address(&node(LONGEST_HOST + 1), "seed").is_none());
     }
 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::ReadBuf;
@@ -25,9 +26,15 @@ use super::value::{PushKind, Value};
 use crate::engine::protocol::ConnectionEvent;
 use crate::engine::wakers::WhenWoken;
 
-/// Pushes that are kept while a handshake is under way. What a later one tells of is asked for
-/// afterwards anyway.
-const PUSHES_BEFORE: usize = 1024;
+/// Pushes that wait for the engine at most: then nothing more is read. While a handshake is under
+/// way, those behind them are dropped: what a later one tells of is asked for afterwards anyway.
+pub(crate) const UNREAD: usize = 1024;
+
+/// The memory of those that were read since none has waited for the engine, in bytes.
+const LARGEST_PUSHES: usize = 4 * 1024 * 1024;
+
+/// So much is read at once, in bytes, so that what has come is taken before more comes.
+const AT_ONCE: usize = 1024 * 1024;
 
 /// Room for replies that an idle connection keeps.
 const KEPT: usize = 1024;
@@ -43,8 +50,12 @@ const LONGEST_WORD: usize = 40;
 
 pub(super) struct Exchange {
     wire: Wire,
-    /// Those that were not taken yet.
-    replies: VecDeque<Value>,
+    /// Those that were not taken yet, with the memory of each.
+    replies: VecDeque<(Value, usize)>,
+    /// The memory of the pushes since none has waited for the engine.
+    pushed: usize,
+    /// Which server it is, for the reason of its end.
+    server: Arc<str>,
     /// How many replies the server owes, with those that were not taken yet.
     owed: usize,
     inbox: Option<Inbox>,
@@ -68,11 +79,13 @@ pub(super) struct Interrupted {
 }
 
 impl Exchange {
-    /// Without an inbox, pushes are dropped.
-    pub(super) fn over(stream: Stream) -> Self {
+    /// Without an inbox, pushes are dropped. `server`: its address, for the reason of its end.
+    pub(super) fn over(stream: Stream, server: Arc<str>) -> Self {
         Self {
             wire: Wire::new(stream),
             replies: VecDeque::new(),
+            pushed: 0,
+            server,
             owed: 0,
             inbox: None,
             is_deaf: false,
@@ -119,33 +132,43 @@ impl Exchange {
     }
 
     fn read_some(&mut self, cx: &mut Context<'_>, mut room: usize) {
-        if room > 0 {
-            self.read(cx, |inbox, event| {
+        if room >= UNREAD {
+            self.pushed = 0;
+        }
+        if room > 0 && self.pushed < LARGEST_PUSHES {
+            let mut pushed = self.pushed;
+            self.read(cx, |inbox, event, memory| {
                 let _ = inbox.events.send(event);
                 room -= 1;
-                if room == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                pushed += memory;
+                if room == 0 || pushed >= LARGEST_PUSHES {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             });
+            self.pushed = pushed;
         }
     }
 
     fn read(
         &mut self,
         cx: &mut Context<'_>,
-        mut pushed: impl FnMut(&Inbox, ConnectionEvent) -> ControlFlow<()>,
+        mut pushed: impl FnMut(&Inbox, ConnectionEvent, usize) -> ControlFlow<()>,
     ) {
         if self.ended.is_some() {
             return;
         }
         let Self { wire, replies, owed, inbox, .. } = self;
         let mut unasked = None;
-        let read = wire.read(cx, |value| match value {
+        let read = wire.read(cx, |value, memory| match value {
             Value::Push { kind, data } if !is_reply(kind) => match inbox {
                 Some(inbox) => read_push(kind, &data, &inbox.keyspace)
-                    .map_or(ControlFlow::Continue(()), |event| pushed(inbox, event)),
+                    .map_or(ControlFlow::Continue(()), |event| pushed(inbox, event, memory)),
                 None => ControlFlow::Continue(()),
             },
             reply if replies.len() < *owed => {
-                replies.push_back(reply);
+                replies.push_back((reply, memory));
                 ControlFlow::Continue(())
             }
             reply => {
@@ -167,16 +190,23 @@ impl Exchange {
 
     fn end(&mut self, failure: Failure) {
         if let Some(Inbox { events, .. }) = &self.inbox {
-            let _ = events.send(ConnectionEvent::Closed(failure.reason()));
+            let _ = events.send(ConnectionEvent::Closed(failure.reason(&self.server)));
         }
         self.ended = Some(failure);
+    }
+
+    /// The reason of its end, for those that used it.
+    pub(super) fn reason(&self, failure: &Failure) -> Arc<str> {
+        failure.reason(&self.server)
     }
 
     /// The next `count` replies, once all of them have arrived.
     pub(super) fn replies(&mut self, count: usize) -> Poll<Result<impl Iterator<Item = Value>, Failure>> {
         if self.replies.len() >= count {
             self.owed -= count;
-            return Poll::Ready(Ok(self.replies.drain(..count)));
+            let memory = self.replies.range(..count).map(|(_, memory)| memory).sum();
+            self.wire.taken(memory);
+            return Poll::Ready(Ok(self.replies.drain(..count).map(|(reply, _)| reply)));
         }
         match &self.ended {
             Some(failure) => Poll::Ready(Err(failure.clone())),
@@ -187,7 +217,7 @@ impl Exchange {
     /// Sends all commands in one write, and awaits the reply to each. Not for a connection with
     /// other commands in flight; once such a call was given up, the connection serves no other.
     pub(super) async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Interrupted> {
-        let mut room = PUSHES_BEFORE;
+        let (mut room, mut pushed) = (UNREAD, 0);
         poll_fn(|cx| {
             if self.owed > 0 && self.ended.is_none() {
                 self.end(Failure::Broke("an earlier command has no answer".into()));
@@ -195,7 +225,7 @@ impl Exchange {
             // What has come since the last answer answers none of these. Before the first, a server
             // may say why it closes.
             if !self.wire.is_silent() {
-                self.read(cx, |_, _| ControlFlow::Continue(()));
+                self.read(cx, |_, _, _| ControlFlow::Continue(()));
             }
             Poll::Ready(())
         })
@@ -203,8 +233,9 @@ impl Exchange {
         self.commands(commands.len()).extend_from_slice(commands.bytes());
         let asked = poll_fn(|cx| {
             self.write(cx);
-            self.read(cx, |inbox, event| {
-                if room > 0 {
+            self.read(cx, |inbox, event, memory| {
+                pushed += memory;
+                if room > 0 && pushed < LARGEST_PUSHES {
                     let _ = inbox.events.send(event);
                     room -= 1;
                 }
@@ -213,7 +244,7 @@ impl Exchange {
             self.replies(commands.len()).map_ok(Iterator::collect)
         });
         asked.await.map_err(|failure| {
-            let answers: Vec<_> = self.replies.drain(..).collect();
+            let answers: Vec<_> = self.replies.drain(..).map(|(reply, _)| reply).collect();
             let failure = match failure {
                 Failure::Closed { was_silent, .. } => {
                     let unanswered = commands.name_of(answers.len());
@@ -253,6 +284,8 @@ struct Incoming {
     from: usize,
     to: usize,
     reader: Reader,
+    /// The memory of the replies that were not taken yet.
+    waiting: usize,
     /// No value has arrived yet.
     is_silent: bool,
 }
@@ -261,13 +294,19 @@ impl Wire {
     pub(super) fn new(stream: Stream) -> Self {
         let outgoing = Outgoing { bytes: Vec::new(), written: 0, is_flushed: true };
         let buffer = vec![0; SMALLEST];
-        let incoming = Incoming { buffer, from: 0, to: 0, reader: Reader::default(), is_silent: true };
+        let reader = Reader::default();
+        let incoming = Incoming { buffer, from: 0, to: 0, reader, waiting: 0, is_silent: true };
         Self { stream, outgoing, incoming, when_readable: WhenWoken::default() }
     }
 
     /// No value has arrived yet.
     pub(super) fn is_silent(&self) -> bool {
         self.incoming.is_silent
+    }
+
+    /// Replies that take so much memory were taken.
+    pub(super) fn taken(&mut self, memory: usize) {
+        self.incoming.waiting = self.incoming.waiting.saturating_sub(memory);
     }
 
     /// Takes what is to be written behind all that came before. The next [`write`](Self::write)
@@ -296,12 +335,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Hands over each value that has arrived, until `take` breaks off: then the next read goes on
+    /// Hands over each value that has arrived, with the memory that it takes, until `take` breaks off: then the next read goes on
     /// behind that value. Costs nothing when nothing has arrived.
     pub(super) fn read(
         &mut self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(Value) -> ControlFlow<()>,
+        mut take: impl FnMut(Value, usize) -> ControlFlow<()>,
     ) -> Result<(), Failure> {
         let Self { stream, incoming, when_readable, .. } = self;
         match when_readable.poll(cx, |cx| incoming.read(cx, stream, &mut take)) {
@@ -312,13 +351,14 @@ impl Wire {
 }
 
 impl Incoming {
-    /// Ready at the end of the stream, or when `take` breaks off.
+    /// Ready at the end of the stream, when `take` breaks off, or when much has come.
     fn read(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
-        take: &mut impl FnMut(Value) -> ControlFlow<()>,
+        take: &mut impl FnMut(Value, usize) -> ControlFlow<()>,
     ) -> Poll<Result<(), Failure>> {
+        let mut arrived_now = 0;
         loop {
             if self.take_all(take)?.is_break() {
                 return Poll::Ready(Ok(()));
@@ -330,20 +370,27 @@ impl Incoming {
             }
             match room.filled().len() {
                 0 => return Poll::Ready(Err(self.ended(io::Error::from(io::ErrorKind::BrokenPipe).into()))),
-                arrived => self.to += arrived,
+                arrived => {
+                    self.to += arrived;
+                    arrived_now += arrived;
+                }
+            }
+            if arrived_now >= AT_ONCE {
+                cx.waker().wake_by_ref();
+                return Poll::Ready(self.take_all(take).map(|_| ()));
             }
         }
     }
 
     fn take_all(
         &mut self,
-        take: &mut impl FnMut(Value) -> ControlFlow<()>,
+        take: &mut impl FnMut(Value, usize) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure> {
         let mut taken = ControlFlow::Continue(());
         while taken.is_continue() {
             let arrived = self.buffer.get(self.from..self.to).unwrap_or_default();
             let mut rest = arrived;
-            let value = self.reader.next(&mut rest).map_err(|unreadable| match unreadable {
+            let value = self.reader.next(&mut rest, self.waiting).map_err(|unreadable| match unreadable {
                 Unreadable::TooMuch(what) => Failure::TooMuch(what),
                 Unreadable::Malformed if self.is_silent => stranger(arrived),
                 Unreadable::Malformed => Failure::Broke("it sent what is no reply".into()),
@@ -353,7 +400,11 @@ impl Incoming {
                 break;
             };
             self.is_silent = false;
-            taken = take(value);
+            let memory = self.reader.memory();
+            if !matches!(value, Value::Push { .. }) {
+                self.waiting += memory;
+            }
+            taken = take(value, memory);
         }
         Ok(taken)
     }
@@ -414,7 +465,7 @@ mod tests {
 
     fn exchange() -> (Exchange, DuplexStream) {
         let (client, server) = duplex(1 << 16);
-        (Exchange::over(Stream::Simulated(Box::new(client))), server)
+        (Exchange::over(Stream::Simulated(Box::new(client)), "server:1".into()), server)
     }
 
     fn ping() -> Pipeline {

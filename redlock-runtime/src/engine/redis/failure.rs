@@ -41,10 +41,11 @@ impl Failure {
         }
     }
 
-    /// The reason when a connection that was in use has ended.
-    pub(super) fn reason(&self) -> Arc<str> {
+    /// The reason when a connection to this server that was in use has ended.
+    pub(super) fn reason(&self, server: &str) -> Arc<str> {
         match self {
             Self::Closed { .. } => "Redis closed the connection".into(),
+            Self::TooMuch(_) => format!("the connection to Redis at {server} broke: {self}").into(),
             other => format!("the connection to Redis broke: {other}").into(),
         }
     }

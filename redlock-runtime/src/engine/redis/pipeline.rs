@@ -30,7 +30,7 @@ impl Pipeline {
     /// One word or two of the command at this place, and none of its arguments.
     pub(super) fn name_of(&self, at: usize) -> Option<String> {
         let mut command = self.bytes.get(*self.starts.get(at)?..)?;
-        let Ok(Some(Value::Array(words))) = Reader::default().next(&mut command) else {
+        let Ok(Some(Value::Array(words))) = Reader::default().next(&mut command, 0) else {
             return None;
         };
         let mut words = words.iter().filter_map(Value::text);

@@ -20,8 +20,16 @@ const LONGEST_TEXT: usize = 512 * 1024 * 1024;
 /// key of a lock is so long, and it is compared with a token or shown by its first characters.
 const KEPT_TEXT: usize = 4 * 1024 * 1024;
 
-/// The memory of one reply, in bytes.
+/// The memory of one reply, in bytes: what its values take, which of a list of numbers is eight times
+/// as much as what is sent.
 const LARGEST: usize = 64 * 1024 * 1024;
+
+/// The memory of all replies of one connection that the engine has not taken yet, with the one that
+/// has begun. It takes a batch when it has all its replies: a thousand results of 64 KiB have room.
+const LARGEST_SUM: usize = 96 * 1024 * 1024;
+
+/// What an allocator takes for itself, for each text and each list.
+const FOR_EACH: usize = 16;
 
 /// The memory of one push, and that of its texts. One of ours has a name, a token and 31 followers.
 const LARGEST_PUSH: usize = 128 * 1024;
@@ -50,8 +58,9 @@ pub(super) struct Reader {
     text: Option<Text>,
     /// The end of the line that has begun is not among so many of its bytes.
     searched: usize,
-    /// The memory of the value that has begun.
+    /// The memory of the value that has begun; of the last one, once it is whole.
     size: usize,
+    is_whole: bool,
     /// How many bytes were searched for the end of a line.
     #[cfg(test)]
     looked_at: usize,
@@ -74,38 +83,50 @@ struct Text {
 
 impl Reader {
     /// The next value, and takes its bytes off `bytes`. `None` when its end has not arrived: then
-    /// the bytes that are left come again, with more behind them.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Value>, Unreadable> {
+    /// the bytes that are left come again, with more behind them. `waiting`: the memory of the
+    /// replies before it that nobody has taken yet.
+    pub(super) fn next(&mut self, bytes: &mut &[u8], waiting: usize) -> Result<Option<Value>, Unreadable> {
+        if std::mem::take(&mut self.is_whole) {
+            self.size = 0;
+        }
         if self.text.is_none()
             && self.open.is_empty()
             && let Some((value, rest)) = usual(bytes)
         {
-            (*bytes, self.searched) = (rest, 0);
+            (*bytes, self.searched, self.is_whole) = (rest, 0, true);
             return Ok(Some(value));
         }
         loop {
             let value = match self.text.take() {
                 Some(mut text) => {
-                    text.read(bytes)?;
+                    let memory = text.read(bytes)?;
+                    self.takes(memory, waiting)?;
                     if text.left > 0 {
                         self.text = Some(text);
                         return Ok(None);
                     }
-                    self.takes(text.kept.len())?;
-                    Some(text.value()?)
+                    let (kept, value) = (text.kept.capacity(), text.value()?);
+                    // Any byte that is none of UTF-8 becomes three.
+                    self.takes(value.heap().saturating_sub(kept), waiting)?;
+                    Some(value)
                 }
                 None => match self.item(bytes)? {
-                    Some(item) => self.begin(item)?,
+                    Some(item) => self.begin(item, waiting)?,
                     None => return Ok(None),
                 },
             };
             if let Some(value) = value
-                && let Some(value) = self.place(value)?
+                && let Some(value) = self.place(value, waiting)?
             {
-                self.size = 0;
+                self.is_whole = true;
                 return Ok(Some(value));
             }
         }
+    }
+
+    /// The memory that the last value takes, apart from the place where it is put.
+    pub(super) fn memory(&self) -> usize {
+        self.size
     }
 
     /// The first byte and its line, with the end of the line.
@@ -146,8 +167,7 @@ impl Reader {
     }
 
     /// The value that is this line; `None` when it begins a text or a list.
-    fn begin(&mut self, item: &[u8]) -> Result<Option<Value>, Unreadable> {
-        self.takes(size_of::<Value>() + item.len())?;
+    fn begin(&mut self, item: &[u8], waiting: usize) -> Result<Option<Value>, Unreadable> {
         let (kind, line) = match item {
             [kind, line @ .., b'\r', b'\n'] => (*kind, line),
             _ => return Err(Malformed),
@@ -173,6 +193,7 @@ impl Reader {
             b'(' => Value::Other,
             _ => return Err(Malformed),
         };
+        self.takes(value.heap(), waiting)?;
         Ok(Some(value))
     }
 
@@ -180,7 +201,11 @@ impl Reader {
         if length > LONGEST_TEXT {
             return Err(TooMuch("a text of more than 512 MiB"));
         }
-        let most = if self.is_push() { KEPT_OF_PUSH.saturating_sub(self.size) } else { KEPT_TEXT };
+        let most = match kind {
+            _ if self.is_push() => KEPT_OF_PUSH.saturating_sub(self.size),
+            b'!' => LONGEST_LINE,
+            _ => KEPT_TEXT,
+        };
         self.text = Some(Text { kind, kept: Vec::new(), most, left: length + 2 });
         Ok(None)
     }
@@ -199,11 +224,16 @@ impl Reader {
     }
 
     /// The whole value, if this one was the last of all lists that have begun.
-    fn place(&mut self, mut value: Value) -> Result<Option<Value>, Unreadable> {
+    fn place(&mut self, mut value: Value, waiting: usize) -> Result<Option<Value>, Unreadable> {
         while let Some(list) = self.open.last_mut() {
+            let memory = list.make_room();
             list.values.push(value);
             list.left -= 1;
-            if list.left > 0 {
+            let is_open = list.left > 0;
+            if memory > 0 {
+                self.takes(memory, waiting)?;
+            }
+            if is_open {
                 return Ok(None);
             }
             match self.open.pop().map(List::whole).transpose()?.flatten() {
@@ -218,22 +248,34 @@ impl Reader {
         self.open.first().is_some_and(|outermost| outermost.kind == b'>')
     }
 
-    fn takes(&mut self, memory: usize) -> Result<(), Unreadable> {
+    fn takes(&mut self, memory: usize, waiting: usize) -> Result<(), Unreadable> {
         self.size += memory;
         match self.is_push() {
             true if self.size > LARGEST_PUSH => Err(TooMuch("a push of more than 128 KiB")),
             false if self.size > LARGEST => Err(TooMuch("a reply of more than 64 MiB")),
+            false if self.size.saturating_add(waiting) > LARGEST_SUM => {
+                Err(TooMuch("replies of more than 96 MiB together"))
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Text {
-    /// Takes what has arrived of it.
-    fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Unreadable> {
-        let (text, rest) = bytes.split_at(bytes.len().min(self.left.saturating_sub(2)));
-        let room = self.most.saturating_sub(self.kept.len());
-        self.kept.extend_from_slice(text.get(..room).unwrap_or(text));
+    /// Takes what has arrived of it. Returns how much more memory it takes.
+    fn read(&mut self, bytes: &mut &[u8]) -> Result<usize, Unreadable> {
+        let to_come = self.left.saturating_sub(2);
+        let (text, rest) = bytes.split_at(bytes.len().min(to_come));
+        let (room, before) = (self.most.saturating_sub(self.kept.len()), self.kept.capacity());
+        let kept = text.get(..room).unwrap_or(text);
+        if self.kept.len() + kept.len() > before {
+            // As a vector grows, but not beyond what will be kept.
+            let most = self.most.min(self.kept.len() + to_come);
+            let capacity = (2 * before).min(most).max(self.kept.len() + kept.len());
+            self.kept.reserve_exact(capacity - self.kept.len());
+        }
+        self.kept.extend_from_slice(kept);
+        let grown = self.kept.capacity() - before + if before == 0 { FOR_EACH } else { 0 };
         self.left -= text.len();
         *bytes = rest;
         while let (1 | 2, Some((byte, rest))) = (self.left, bytes.split_first()) {
@@ -243,7 +285,7 @@ impl Text {
             self.left -= 1;
             *bytes = rest;
         }
-        Ok(())
+        Ok(grown)
     }
 
     fn value(self) -> Result<Value, Unreadable> {
@@ -260,6 +302,21 @@ impl Text {
 }
 
 impl List {
+    /// For one more value. Returns how much more memory the list takes.
+    fn make_room(&mut self) -> usize {
+        let before = self.values.capacity();
+        if self.values.len() < before {
+            return 0;
+        }
+        // As a vector grows, but not beyond what is announced.
+        let capacity = (2 * before).max(4).min(before.saturating_add(self.left));
+        self.values.reserve_exact(capacity - before);
+        let grown = (self.values.capacity() - before) * size_of::<Value>();
+        let of_the_list = if before == 0 { FOR_EACH } else { 0 };
+        // A map is made of its list: for a moment there are both.
+        of_the_list + if self.kind == b'%' { 2 * grown } else { grown }
+    }
+
     /// `None` for the attributes of the value behind them: no command asks for any.
     fn whole(self) -> Result<Option<Value>, Unreadable> {
         let Self { kind, values, .. } = self;
@@ -352,7 +409,7 @@ mod tests {
     /// All values in these bytes.
     fn read_all(mut bytes: &[u8]) -> Result<Vec<Value>, Unreadable> {
         let (mut reader, mut values) = (Reader::default(), Vec::new());
-        while let Some(value) = reader.next(&mut bytes)? {
+        while let Some(value) = reader.next(&mut bytes, 0)? {
             values.push(value);
         }
         assert!(bytes.is_empty() || reader.searched > 0 || bytes.len() == 1, "nothing else is left");
@@ -361,7 +418,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Option<String> {
         let mut rest = bytes;
-        let value = Reader::default().next(&mut rest).ok()??;
+        let value = Reader::default().next(&mut rest, 0).ok()??;
         rest.is_empty().then(|| format!("{value:?}"))
     }
 
@@ -420,13 +477,17 @@ mod tests {
             let (mut reader, mut taken) = (Reader::default(), 0);
             for arrived in 0..text.len() {
                 let mut rest = &bytes[taken..arrived];
-                assert_eq!(reader.next(&mut rest), Ok(None), "{text:?} after {arrived} bytes");
+                assert_eq!(reader.next(&mut rest, 0), Ok(None), "{text:?} after {arrived} bytes");
                 taken = arrived - rest.len();
             }
             let mut rest = &bytes[taken..];
-            let value = reader.next(&mut rest).ok().flatten().map(|value| format!("{value:?}"));
+            let value = reader.next(&mut rest, 0).ok().flatten().map(|value| format!("{value:?}"));
             assert_eq!(value, read_by_the_crate(text.as_bytes()), "{text:?}");
-            assert_eq!((reader.next(&mut rest), rest), (Ok(Some(Value::Int(1))), &b""[..]), "the next one");
+            assert_eq!(
+                (reader.next(&mut rest, 0), rest),
+                (Ok(Some(Value::Int(1))), &b""[..]),
+                "the next one"
+            );
         }
     }
 
@@ -450,7 +511,7 @@ mod tests {
         while bytes.peek().is_some() {
             buffer.extend(bytes.by_ref().take(length));
             let mut rest = buffer.as_slice();
-            while let Some(value) = reader.next(&mut rest)? {
+            while let Some(value) = reader.next(&mut rest, 0)? {
                 values.push(value);
             }
             buffer = rest.to_vec();
@@ -495,7 +556,7 @@ mod tests {
     fn what_is_announced_takes_no_memory() {
         for bytes in ["*1000000000\r\n", "%1000000000\r\n", ">1000000000\r\n", "$500000000\r\nabc"] {
             let mut reader = Reader::default();
-            assert_eq!(reader.next(&mut bytes.as_bytes()), Ok(None));
+            assert_eq!(reader.next(&mut bytes.as_bytes(), 0), Ok(None));
             let lists: usize = reader.open.iter().map(|list| list.values.capacity()).sum();
             let text = reader.text.map_or(0, |text| text.kept.capacity());
             assert!(lists + text < 100, "{bytes:?}: {lists} values, {text} bytes");
@@ -507,13 +568,72 @@ mod tests {
     fn a_reply_has_a_bound() {
         let values = |count| format!("*{count}\r\n{}", ":1\r\n".repeat(count));
         assert_eq!(read_all(values(100_000).as_bytes()).map(|values| values.len()), Ok(1));
-        assert_eq!(read_all(values(2_000_000).as_bytes()), Err(TooMuch("a reply of more than 64 MiB")));
+        assert_eq!(read_all(values(2_100_000).as_bytes()), Err(TooMuch("a reply of more than 64 MiB")));
         let texts = format!("*20\r\n{}", format!("$4194304\r\n{}\r\n", "x".repeat(KEPT_TEXT)).repeat(20));
         assert_eq!(read_all(texts.as_bytes()), Err(TooMuch("a reply of more than 64 MiB")));
         // The next reply has its own.
         assert_eq!(read_all(values(100_000).repeat(20).as_bytes()).map(|values| values.len()), Ok(20));
         let push = format!(">5000\r\n$7\r\nmessage\r\n{}", ":1\r\n".repeat(4999));
         assert_eq!(read_all(push.as_bytes()), Err(TooMuch("a push of more than 128 KiB")));
+    }
+
+    /// The memory of a value, as its parts say.
+    fn measured(value: &Value) -> usize {
+        let list = |values: &Vec<Value>| {
+            let parts: usize = values.iter().map(measured).sum();
+            values.capacity() * size_of::<Value>() + parts
+        };
+        match value {
+            Value::Array(values) | Value::Set(values) | Value::Push { data: values, .. } => list(values),
+            Value::Map(pairs) => {
+                let parts: usize = pairs.iter().map(|(name, value)| measured(name) + measured(value)).sum();
+                pairs.capacity() * 2 * size_of::<Value>() + parts
+            }
+            Value::BulkString(text) => text.capacity(),
+            Value::SimpleString(text) => text.capacity(),
+            Value::ServerError(error) => error.code().len() + error.details().map_or(0, str::len),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn what_a_value_takes_is_counted_and_not_what_is_sent_of_it() {
+        let numbers = format!("*1000\r\n{}", ":1\r\n".repeat(1000));
+        let lists = format!("*1000\r\n{}", "*1\r\n:1\r\n".repeat(1000));
+        let texts = format!("*1000\r\n{}", "$1\r\nx\r\n".repeat(1000));
+        let words = format!("*1000\r\n{}", "+x\r\n".repeat(1000));
+        let no_utf8 = [&b"$40000\r\n"[..], &vec![0xff; 40_000], b"\r\n"].concat();
+        let errors = [&b"!40000\r\n"[..], &vec![0xff; 40_000], b"\r\n"].concat();
+        let map = format!("%500\r\n{}", ":1\r\n".repeat(1000));
+        let bytes = [numbers, lists, texts, words, map].map(String::into_bytes);
+        for bytes in bytes.into_iter().chain([no_utf8, errors]) {
+            for length in [1, 7, bytes.len()] {
+                let (mut reader, mut buffer, mut value) = (Reader::default(), Vec::new(), None);
+                for piece in bytes.chunks(length) {
+                    buffer.extend_from_slice(piece);
+                    let mut rest = buffer.as_slice();
+                    value = reader.next(&mut rest, 0).unwrap_or(None);
+                    buffer = rest.to_vec();
+                }
+                let Some(value) = value else { unreachable!() };
+                let (takes, counted) = (measured(&value), reader.memory());
+                assert!(takes <= counted, "{takes} bytes are counted as {counted}: {value:.20?}");
+                assert!(counted <= 3 * takes + 100, "{takes} bytes are counted as {counted}");
+                assert_eq!(reader.next(&mut &b":1\r\n"[..], 0), Ok(Some(Value::Int(1))));
+                assert_eq!(reader.memory(), 0, "the next value has its own");
+            }
+        }
+    }
+
+    #[test]
+    fn replies_that_nobody_has_taken_yet_have_a_bound_together() {
+        let reply = format!("*100000\r\n{}", ":1\r\n".repeat(100_000));
+        let read =
+            |waiting| Reader::default().next(&mut reply.as_bytes(), waiting).map(|value| value.is_some());
+        assert_eq!(read(LARGEST_SUM - 4_000_000), Ok(true));
+        assert_eq!(read(LARGEST_SUM - 3_000_000), Err(TooMuch("replies of more than 96 MiB together")));
+        let push = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\np\r\n";
+        assert!(Reader::default().next(&mut push.as_bytes(), LARGEST_SUM).is_ok_and(|push| push.is_some()));
     }
 
     #[test]
@@ -571,7 +691,7 @@ mod tests {
         ) {
             let text = parts.concat();
             let mut rest = text.as_bytes();
-            if let Ok(Some(value)) = Reader::default().next(&mut rest) {
+            if let Ok(Some(value)) = Reader::default().next(&mut rest, 0) {
                 // The crate reads the first value, and does not say where it ends.
                 let read = &text.as_bytes()[..text.len() - rest.len()];
                 let ours = format!("{value:?}");

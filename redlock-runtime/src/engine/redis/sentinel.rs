@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::addresses::Addresses;
 use super::connect::{Opening, open};
 use super::decode::text;
+use super::discovery::LONGEST_HOST;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::failure::Failure;
@@ -247,7 +248,8 @@ impl Sentinel {
             Value::ServerError(error) => Err(Failure::Said(ErrorReply::of(&error))),
             Value::Array(parts) => {
                 let [host, port] = parts.as_slice() else { return Err(nonsense()) };
-                let address = text(host).zip(text(port).and_then(|port| port.parse().ok()));
+                let host = text(host).filter(|host| host.len() <= LONGEST_HOST);
+                let address = host.zip(text(port).and_then(|port| port.parse().ok()));
                 address.map(|(host, port)| Some((host.to_owned(), port))).ok_or_else(nonsense)
             }
             _ => Err(nonsense()),

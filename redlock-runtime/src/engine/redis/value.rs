@@ -67,6 +67,15 @@ impl ServerError {
 }
 
 impl Value {
+    /// The memory of its text, if it is one, in bytes.
+    pub(super) fn heap(&self) -> usize {
+        match self {
+            Self::SimpleString(text) | Self::ServerError(ServerError(text)) => text.capacity(),
+            Self::BulkString(text) => text.capacity(),
+            _ => 0,
+        }
+    }
+
     /// The text, of whichever kind.
     pub(super) fn text(&self) -> Option<&str> {
         match self {

@@ -124,7 +124,8 @@ impl Confirmer {
         // There is none yet, or it has ended or is silent.
         let mut new = self.connect().await?;
         let values = self.send(&mut new, batch).await;
-        let values = values.map_err(|Interrupted { failure, .. }| Disconnected::passing(failure.reason()))?;
+        let values = values
+            .map_err(|Interrupted { failure, .. }| Disconnected::passing(new.exchange.reason(&failure)))?;
         *open = Some(new);
         read(values, batch)
     }

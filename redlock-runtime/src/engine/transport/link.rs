@@ -22,7 +22,7 @@ use super::window::Window;
 use crate::engine::protocol::{
     ConnectionEvent, Disconnected, Id, Push, PushKind, Refusal, Reply, Request, ServerInfo,
 };
-use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnection};
+use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnection, UNREAD};
 use crate::engine::redis::node::RedisNode;
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
@@ -34,9 +34,8 @@ use crate::ground::clock::{Clock, Moment};
 /// Batches in flight at most; then the next batch grows.
 const WINDOW: usize = 32;
 
-/// Pushes taken at once, and those that wait for the table at most: then nothing more is read.
+/// Pushes taken at once.
 const PUSHES: usize = 256;
-const UNREAD: usize = 1024;
 
 /// How long after access rules have taken the hand-off away a new connection looks whether it is
 /// back; doubled each time.

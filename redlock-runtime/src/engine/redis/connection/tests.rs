@@ -28,7 +28,7 @@ async fn connection_of(session: Session) -> (RedisConnection, TcpStream, Unbound
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
-    let exchange = Exchange::over(Stream::Simulated(Box::new(stream)))
+    let exchange = Exchange::over(Stream::Simulated(Box::new(stream)), "server:1".into())
         .with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
     (RedisConnection::new(exchange, session), server, pushed)
 }
@@ -397,6 +397,88 @@ async fn pushes_that_nobody_takes_wait_on_the_way_and_the_rest_comes_in_its_orde
         }
     }
     assert!(names.iter().map(|name| &**name).eq((0..900).map(|name| format!("lock:{name:03}"))));
+}
+
+#[tokio::test]
+async fn large_pushes_wait_on_the_way_until_the_engine_has_taken_those_before_them() {
+    let (mut connection, server, mut pushed) = connection().await;
+    let name = format!("lock:{}", "x".repeat(40_000));
+    let push = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{name}\r\n", name.len());
+    let serve = async {
+        answer(&server, push.repeat(500).as_bytes()).await;
+    };
+    let take = async {
+        let (mut taken, mut most) = (0, 0);
+        while taken < 500 {
+            drive(&mut connection, UNREAD - pushed.len()).await;
+            yield_now().await;
+            most = most.max(pushed.len());
+            // The engine takes all of them, but not at once.
+            if pushed.len() > 90 || taken + pushed.len() == 500 {
+                while pushed.try_recv().is_ok() {
+                    taken += 1;
+                }
+            }
+        }
+        most
+    };
+    let (most, ()) =
+        tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(take, serve) }).await.unwrap();
+    assert!((90..=110).contains(&most), "{most} of 40 KB wait at most");
+}
+
+#[tokio::test]
+async fn replies_that_the_engine_has_not_taken_have_a_bound_together() {
+    let (mut connection, server, mut pushed) = connection().await;
+    let requests: Vec<_> = (0..200).flat_map(|_| request(Action::Inspect, "lock:a")).collect();
+    // Each is far below the bound of one reply, and the batch is not whole before the last one.
+    let reply = format!("*100000\r\n{}", ":1\r\n".repeat(100_000));
+    let batch = send(&mut connection, &requests).await;
+    let mut answered = 0;
+    let serve = async {
+        while answered < 200 {
+            answer(&server, reply.as_bytes()).await;
+            answered += 1;
+            yield_now().await;
+        }
+    };
+    let broke = async { replies(&mut connection, &batch).await.unwrap_err().reason };
+    let reason = tokio::select! { reason = broke => reason, () = serve => unreachable!("it reads all") };
+    // Some more are on the way.
+    assert!((30..100).contains(&answered), "{answered} replies of 3.2 MB");
+    let expected = "the connection to Redis at server:1 broke: it sent replies of more than 96 MiB together, and no lock needs that";
+    assert_eq!(&*reason, expected);
+    assert!(matches!(pushed.try_recv(), Ok(ConnectionEvent::Closed(reason)) if *reason == *expected));
+}
+
+#[tokio::test]
+async fn replies_that_were_taken_count_no_more() {
+    let (mut connection, server, _pushed) = connection().await;
+    let reply = format!("*100000\r\n{}", ":1\r\n".repeat(100_000));
+    for _ in 0..40 {
+        let batch = send(&mut connection, &request(Action::Inspect, "lock:a")).await;
+        let (answered, ()) =
+            tokio::join!(replies(&mut connection, &batch), answer(&server, reply.as_bytes()));
+        assert!(answered.is_ok(), "128 MB in all");
+    }
+}
+
+/// As many as one batch has, of the longest results that are stored.
+#[tokio::test]
+async fn a_batch_of_a_thousand_results_is_read() {
+    let (mut connection, server, _pushed) = connection().await;
+    let requests: Vec<_> = (0..1000).flat_map(|_| request(Action::Record, "lock:a")).collect();
+    let batch = send(&mut connection, &requests).await;
+    let record = format!("-|d|1790000000000|{:032}|host:1|{}", 0, "x".repeat(64 * 1024));
+    let reply = format!("${}\r\n{record}\r\n", record.len());
+    let serve = async {
+        for _ in 0..1000 {
+            answer(&server, reply.as_bytes()).await;
+            yield_now().await;
+        }
+    };
+    let (all, ()) = tokio::join!(replies(&mut connection, &batch), serve);
+    assert!(all.unwrap().iter().all(|reply| matches!(reply, Reply::Recorded(Some(_)))));
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ impl Cluster {
         deferred.in_flight.redirects += 1;
         let goes_in_circles = deferred.in_flight.redirects > REDIRECTS;
         let slots = (!redirect.once).then_some((slot, slot));
-        let to = self.address(from, &redirect.to).and_then(|address| self.member_at(&address, slots));
+        let to = self.address(from, &redirect.to).and_then(|address| self.redirected_to(&address, slots));
         let Some(queue) = self.slot_queues.get_mut(&slot) else {
             return;
         };
@@ -241,7 +241,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::redis::discovery::ClusterNodes;
+    use crate::engine::redis::discovery::{ClusterNodes, MOST_PRIMARIES};
     use crate::engine::redis::node::NodeSettings;
     use crate::engine::slots::Slot;
     use crate::engine::transport::cluster::slot_queue::{InFlight, SlotQueue};
@@ -259,6 +259,20 @@ mod tests {
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
         let request = Request::new(action, name, token, LIMIT);
         cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, reply)| reply)
+    }
+
+    #[test]
+    fn redirects_to_ever_new_nodes_take_no_more_connections_than_a_cluster_has() {
+        let seed = ["redis://127.0.0.1:1/".to_owned()];
+        let nodes = ClusterNodes::new(seed, NodeSettings::for_a_test(), None);
+        let mut cluster =
+            Cluster::new(nodes.unwrap_or_else(|| unreachable!("the seed is an address")), LIMIT);
+        let address = |node: usize| format!("10.0.{}.{}:1", node / 250, node % 250).into();
+        let all: Vec<_> = (0..2000).map(|node| cluster.redirected_to(&address(node), None)).collect();
+        assert_eq!(cluster.members.len(), MOST_PRIMARIES);
+        assert!(all.iter().take(MOST_PRIMARIES).all(Option::is_some));
+        assert!(all.iter().skip(MOST_PRIMARIES).all(Option::is_none));
+        assert_eq!(cluster.redirected_to(&address(7), None), Some(7), "one that is known");
     }
 
     #[test]

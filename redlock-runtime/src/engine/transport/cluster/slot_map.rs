@@ -13,7 +13,7 @@ use crate::ground::host::HashMap;
 
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};
-use crate::engine::redis::discovery::Layout;
+use crate::engine::redis::discovery::{Layout, MOST_PRIMARIES};
 use crate::engine::slots::{BySlot, Slot, Slots};
 use crate::engine::timers::jittered;
 use crate::engine::transport::link::TransportEvent;
@@ -28,6 +28,17 @@ impl Cluster {
         }
         let (host, _) = self.members.get(from)?.as_ref()?.address.rsplit_once(':')?;
         Some(format!("{host}:{port}").into())
+    }
+
+    /// The member at the address to which a node redirects. `None` when there are so many that no
+    /// Cluster has them: a node may name another one each time.
+    pub(super) fn redirected_to(&mut self, address: &Arc<str>, slots: Option<(Slot, Slot)>) -> Option<usize> {
+        let has_room = self.members.iter().flatten().count() < MOST_PRIMARIES;
+        if has_room || self.members.iter().flatten().any(|member| member.address == *address) {
+            self.member_at(address, slots)
+        } else {
+            None
+        }
     }
 
     /// The member at that address. A new one has these slots until the slot map is learnt.
