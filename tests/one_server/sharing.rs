@@ -219,6 +219,146 @@ fn a_caller_that_is_refused_hears_how_many_are_inside() {
     });
 }
 
+/// It could be inside beside the reader: what keeps it out is the writer in front.
+#[test]
+fn a_reader_behind_a_writer_hears_of_the_reader_that_is_inside_and_of_the_writer() {
+    on_each_with_a_queue(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let reader = here.lock("k").shared().label("read").acquire_blocking().unwrap();
+        std::thread::scope(|scope| {
+            let write = || there.lock("k").label("write").wait(LIMIT).run_blocking(|_guard| ());
+            let writer = scope.spawn(write);
+            queued(&here, 1);
+            let own = format!(":{}", std::process::id());
+            let shared = || there.lock("k").shared();
+            let brief = || shared().wait(SECOND / 5).acquire_blocking().unwrap_err();
+            for error in [shared().acquire_blocking().unwrap_err(), brief()] {
+                let holder = error.holder().unwrap();
+                assert_eq!((holder.function(), holder.inside()), (Some("read"), Some(1)), "{error}");
+                assert!(holder.name().is_some_and(|name| name.ends_with(&own)), "{error}");
+                assert_eq!(holder.waiter_function(), Some("write"), "{error}");
+                assert!(holder.waiter_name().is_some_and(|name| name.ends_with(&own)), "{error}");
+                let text = error.to_string();
+                for words in ["in read, a reader (free in ", "in write, which waits for an exclusive lock"] {
+                    assert!(text.contains(words), "{text}");
+                }
+            }
+            // Of one that wants it alone, the reader is in the way.
+            let other = there.lock("k").acquire_blocking().unwrap_err();
+            assert_eq!(other.holder().and_then(Holder::function), Some("read"), "{other}");
+            assert_eq!(other.holder().and_then(Holder::waiter_name), None, "{other}");
+            reader.release_blocking().unwrap();
+            writer.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_caller_that_finds_no_permit_hears_of_one_that_has_one_and_of_their_number() {
+    on_each(|store| {
+        let locks = store.manager();
+        let request = |permits| locks.lock("k").permits(permits).label("send");
+        let held = [2, 2].map(|permits| request(permits).acquire_blocking().unwrap());
+        for permits in [2, 5] {
+            let error = request(permits).acquire_blocking().unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with("`k` is locked by 2 holders (free in "), "{text}");
+            assert!(text.contains("): 2 of 2 permits, among them ") && text.ends_with(" in send"), "{text}");
+        }
+        let [first, _second] = held;
+        first.release_blocking().unwrap();
+        let text = locks.lock("k").acquire_blocking().unwrap_err().to_string();
+        assert!(text.contains(" in send, 1 of 2 permits (free in "), "{text}");
+    });
+}
+
+/// As after a failover to a replica that knew of the phase, and not of the last one that entered it.
+#[test]
+fn a_permit_that_is_not_renewed_hears_that_the_server_has_lost_it() {
+    let server = RedisServer::start();
+    let cases = [("its next look", 3 * SECOND, false), ("the next connection", 60 * SECOND, true)];
+    for (what, ttl, is_cut) in cases {
+        let [here, there] = [connect(&server), connect(&server)];
+        let request = |locks: &LockManager, label| {
+            locks.lock("k").permits(2).ttl(ttl).renew(false).label(label).acquire_blocking().unwrap()
+        };
+        let (stays, lost) = (request(&there, "stays"), request(&here, "lost"));
+        let members: Vec<String> = server.run("ZRANGE lock:k%queue%holders 0 -1");
+        let member = members.iter().find(|member| member.contains("/lost|")).unwrap();
+        let _: u32 = server.run(&format!("ZREM lock:k%queue%holders {member}"));
+        let start = Instant::now();
+        if is_cut {
+            let _: u32 = server.run("CLIENT KILL TYPE pubsub");
+        }
+        eventually(what, || !lost.is_held());
+        assert_eq!(lost.lost_reason(), Some(LostReason::KeyChanged), "{what}");
+        assert!(start.elapsed() < 5 * SECOND / 2, "{what}: {:?}", start.elapsed());
+        assert!(stays.is_held(), "{what}");
+        assert_eq!(stays.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    // And no lease is longer for it, nor shorter.
+    let [locks, other] = [connect(&server), connect(&server)];
+    let start = Instant::now();
+    let guard = locks.lock("k").permits(2).ttl(SECOND).renew(false).acquire_blocking().unwrap();
+    let next = other.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    let waited = start.elapsed();
+    assert!(waited >= SECOND * 97 / 100 && waited < 2 * SECOND, "{waited:?}");
+    assert_eq!(guard.lost_reason(), Some(LostReason::Expired));
+    drop(next);
+}
+
+/// The manager of a process that is killed does not take its places back.
+#[test]
+fn dead_waiters_do_not_count_as_a_full_queue() {
+    const MOST: u32 = 10;
+    let server = RedisServer::start();
+    let kinds: [fn(LockRequest) -> LockRequest; 3] =
+        [|request| request, LockRequest::shared, |request| request.permits(2)];
+    for (round, kind) in kinds.into_iter().enumerate() {
+        for is_free in [true, false] {
+            let locks = LockManager::builder(url_of(&server)).max_waiters(MOST).connect_blocking().unwrap();
+            let holder = (!is_free).then(|| locks.lock("k").acquire_blocking().unwrap());
+            for number in 0..MOST {
+                let member = format!("{number:022}@host:1/1790000000/f|10000|lock:%inbox:dead{}", number % 3);
+                let _: u32 = server.run(&format!("ZADD lock:k%queue {number} {member}|n{round}"));
+            }
+            let next = kind(locks.lock("k")).wait(SECOND).ttl(SECOND).acquire_blocking();
+            assert_eq!(
+                next.as_ref().err().map(LockError::is_busy),
+                holder.as_ref().map(|_| true),
+                "{next:?}"
+            );
+            drop((next, holder));
+            let _: u32 = server.run("DEL lock:k%queue");
+            drop(locks);
+            eventually("it is free", || server.keys().iter().all(|key| key == "lock:%clock"));
+        }
+    }
+}
+
+/// Each of its calls makes the key last for longer, and then for less long again: the others are told.
+#[test]
+fn brief_calls_with_a_longer_ttl_cost_the_other_holders_little() {
+    const CALLS: u64 = 500;
+    let server = RedisServer::start();
+    let others: [_; 4] = std::array::from_fn(|_| connect(&server));
+    let request = |locks: &LockManager| locks.lock("k").shared().ttl(3 * SECOND).acquire_blocking().unwrap();
+    let _holders = others.each_ref().map(request);
+    let locks = connect(&server);
+    // Time itself is tested: they begin to watch when they have held it for a moment.
+    std::thread::sleep(SECOND / 5);
+    let (before, start) = (server.client_commands(), Instant::now());
+    for _ in 0..CALLS {
+        locks.lock("k").shared().ttl(30 * SECOND).run_blocking(|_guard| ()).unwrap();
+    }
+    // Each of the others looks twenty times a second, at most, and renews.
+    let by_others = 4.0 * 50.0 * (start.elapsed().as_secs_f64() + 0.5);
+    let commands = f64::from(u32::try_from(server.client_commands() - before).unwrap());
+    let calls = f64::from(u32::try_from(CALLS).unwrap());
+    assert!(commands <= 2.0 * calls + by_others, "{commands} after {:?}", start.elapsed());
+    assert!(commands < 6.0 * calls, "{commands}");
+}
+
 #[test]
 fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
     on_each(|store| {
@@ -245,18 +385,19 @@ fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
 fn an_operator_takes_the_lock_from_those_that_it_has_seen() {
     on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
-        let request =
-            |locks: &LockManager| locks.lock("k").permits(3).ttl(SECOND).acquire_blocking().unwrap();
-        let (mine, other) = (request(&there), request(&here));
+        let request = |locks: &LockManager, label| {
+            locks.lock("k").permits(3).ttl(3 * SECOND).label(label).acquire_blocking().unwrap()
+        };
+        let (mine, other) = (request(&there, "seen"), request(&here, "seen"));
         let seen = there.inspect_blocking("k").unwrap().unwrap();
-        let late = request(&here);
+        let late = request(&here, "late");
         assert!(is_busy(here.lock("k").permits(3)));
         let now = there.inspect_blocking("k").unwrap().unwrap();
         assert!(seen.has_same_holder(&now), "it was not free in between");
-        assert!(now.holders().iter().all(|holder| {
+        for holder in now.holders() {
             let same = seen.holders().iter().filter(|seen| seen.is_same_call(holder)).count();
-            same == usize::from(holder != &now.holders()[2])
-        }));
+            assert_eq!(same, usize::from(holder.function() == Some("seen")), "{holder}");
+        }
         assert!(there.force_release_from_blocking(&seen).unwrap());
         assert!(!there.force_release_from_blocking(&seen).unwrap(), "they are gone");
         assert_eq!(mine.lost_reason(), Some(LostReason::ForceReleased));

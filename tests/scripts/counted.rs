@@ -560,3 +560,66 @@ pub(crate) fn a_member_of_another_form_is_in_nobodys_way() {
         }
     }
 }
+
+/// Nobody has the lock any more, also for a client that knows no holders.
+#[test]
+pub(crate) fn the_key_ends_with_the_last_lease_where_that_ends_sooner_than_it_was_to() {
+    for ends in [300, 7_000] {
+        let mut scripts = scripts(&["one"]);
+        let (brief, _) = scripts.inside(2, LONG, "one");
+        let (other, _) = scripts.inside(2, LONG, "one");
+        assert!(scripts.stay(&brief, ends, true));
+        assert!(scripts.state().px > 9_900, "the other one has it for so long");
+        assert!(scripts.stay(&other, ends, true));
+        let state = scripts.only_inside(&[&brief, &other]);
+        let left = state.inside[&other.token];
+        assert!(state.px >= left + 99 && state.px <= left + 110, "{state:?}");
+        assert!(state.holders_px >= left, "{state:?}");
+    }
+}
+
+#[test]
+pub(crate) fn dead_waiters_leave_a_queue_that_is_full() {
+    for number in [0, 1, 2] {
+        for is_free in [true, false] {
+            let mut scripts = scripts(&["one"]);
+            scripts.at_most = 40;
+            let (holder, _) = scripts.inside(1, LONG, "one");
+            for waiter in 0..40 {
+                scripts.waiting(waiter % 3, LONG, "dead");
+            }
+            if is_free {
+                let _: u32 = scripts.run(&["DEL", LOCK]);
+            }
+            let caller = scripts.caller(number, LONG, "one");
+            let answer = scripts.ask(&caller, "join");
+            assert_eq!(answer.is_inside(), is_free, "{answer:?}");
+            assert!(!matches!(answer, Answer::Full(_)), "{answer:?}");
+            // No more than 16 are looked at. An exclusive one takes a key that is not there before it looks.
+            let expected = match (is_free, number) {
+                (true, 1) => 40,
+                (true, _) => 0,
+                (false, _) => 25,
+            };
+            assert_eq!(scripts.state().waiting.len(), expected, "{number} {is_free}");
+            scripts.leave(&holder);
+        }
+    }
+}
+
+/// The others that wait are there.
+#[test]
+pub(crate) fn one_dead_waiter_makes_room_for_one() {
+    let mut scripts = scripts(&["one", "two"]);
+    scripts.at_most = 10;
+    scripts.inside(1, LONG, "one");
+    let (alive, dead) = (["two"; 5], ["dead"; 1]);
+    for inbox in alive.iter().chain(&dead).chain(&["two"; 4]) {
+        scripts.waiting(1, LONG, inbox);
+    }
+    let caller = scripts.caller(1, LONG, "one");
+    assert!(matches!(scripts.ask(&caller, "join"), Answer::Busy { place: 9, .. }));
+    let late = scripts.caller(1, LONG, "one");
+    assert_eq!(scripts.ask(&late, "join"), Answer::Full(10));
+    assert_eq!(scripts.ask(&late, "join_again"), Answer::Full(10));
+}

@@ -81,6 +81,15 @@ const MISTAKES: &[Mistake] = &[
         "return true",
         counted::one_that_leaves_takes_its_older_place_under_another_tag_with_it,
     ),
+    mistake("counted", "if inbox and ", "if ", counted::a_member_of_another_form_is_in_nobodys_way),
+    mistake(
+        "end",
+        "shorten()",
+        "",
+        counted::the_key_ends_with_the_last_lease_where_that_ends_sooner_than_it_was_to,
+    ),
+    // Who counts as a waiter.
+    mistake("place", "if #dead > 0 then", "if false then", counted::one_dead_waiter_makes_room_for_one),
     // How long a claim lasts.
     mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
     mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),

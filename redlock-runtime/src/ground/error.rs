@@ -603,13 +603,42 @@ pub struct Holder {
     pub(crate) inside: u32,
     /// The least that one of these allows.
     pub(crate) limit: Option<Limit>,
+    /// The first waiter, where that one keeps out the caller that was refused.
+    pub(crate) waiter: Option<Box<InFront>>,
     /// [Names](Token::naming) the call, where an operator has looked. It is shown to nobody.
     pub(crate) call: Option<Token>,
 }
 
+/// A waiter that another caller does not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InFront {
+    pub(crate) owner: Option<Owner>,
+    /// How many it allows inside.
+    pub(crate) limit: Limit,
+}
+
+impl fmt::Display for InFront {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.owner {
+            Some(owner) => owner.fmt(f)?,
+            None => f.write_str(ANOTHER_KIND)?,
+        }
+        match self.limit.number() {
+            0 => f.write_str(", which waits for a shared lock"),
+            1 => f.write_str(", which waits for an exclusive lock"),
+            permits => write!(f, ", which waits for 1 of {permits} permits"),
+        }
+    }
+}
+
+/// Who has a lock, or waits for it, with a value that is not ours.
+const ANOTHER_KIND: &str = "a client of another kind";
+
 impl Holder {
     /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client
-    /// holds the lock, and in an error about a lock that several hold together.
+    /// holds the lock. In an error about a lock that several hold together, it is the one whose
+    /// lease ends first of those that must leave before the caller has room; `None` where an
+    /// operator looks at such a lock: see [`LockInfo::holders`](crate::LockInfo::holders).
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
@@ -627,11 +656,56 @@ impl Holder {
     /// Its name, or what else there is to say of it.
     pub(crate) fn who(&self) -> Cow<'_, str> {
         match (self.name(), self.inside) {
-            (Some(name), _) => name.into(),
-            (None, 0) => "a client of another kind".into(),
+            (Some(name), 0 | 1) => name.into(),
+            (None, 0) => ANOTHER_KIND.into(),
             (None, 1) => "1 holder".into(),
-            (None, inside) => format!("{inside} holders").into(),
+            (_, inside) => format!("{inside} holders").into(),
         }
+    }
+
+    /// `a reader`, `3 readers`, `1 of 3 permits`: what those have that are inside together.
+    fn together(&self) -> Option<String> {
+        Some(match (self.limit?.number(), self.inside) {
+            (0, 1) => "a reader".to_owned(),
+            (0, inside) => format!("{inside} readers"),
+            (permits, inside) => format!("{inside} of {permits} permits"),
+        })
+        .filter(|_| self.inside > 0)
+    }
+
+    /// `<host>:<pid>` of the caller that waits in front, where it keeps out the one that was
+    /// refused, and the holders do not: readers do not pass a writer that waits. `None` otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// use redlocked::Holder;
+    ///
+    /// # let locks = redlocked::LockManager::connect("memory://holder-waiter-example").await?;
+    /// let _reader = locks.lock("catalogue").shared().label("read").acquire().await?;
+    /// let writes = locks.lock("catalogue").wait(Duration::from_secs(5)).label("write").acquire();
+    /// let writer = tokio::spawn(writes);
+    /// # while locks.inspect("catalogue").await?.is_none_or(|info| info.waiters() == 0) {}
+    /// let busy = locks.lock("catalogue").shared().acquire().await.unwrap_err();
+    /// assert_eq!(busy.holder().and_then(Holder::function), Some("read"));
+    /// assert_eq!(busy.holder().and_then(Holder::waiter_function), Some("write"));
+    /// # writer.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waiter_name(&self) -> Option<&str> {
+        self.waiter.as_ref()?.owner.as_ref().map(Owner::name)
+    }
+
+    /// The function of the caller that waits in front, as [`waiter_name`](Self::waiter_name); or its
+    /// [`label`](crate::LockRequest::label).
+    #[must_use]
+    pub fn waiter_function(&self) -> Option<&str> {
+        self.waiter.as_ref()?.owner.as_ref()?.function()
     }
 
     /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with
@@ -716,14 +790,22 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.owner {
-            Some(owner) => owner.fmt(f)?,
-            None => f.write_str(&self.who())?,
+        let together = self.together();
+        match (&self.owner, &together) {
+            (Some(owner), Some(together)) if self.inside == 1 => write!(f, "{owner}, {together}")?,
+            (Some(owner), None) => owner.fmt(f)?,
+            _ => f.write_str(&self.who())?,
         }
         match self.expires_in {
-            Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),
-            None => f.write_str(" (without a time to live: it is free only when it is deleted)"),
+            Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left))?,
+            None => f.write_str(" (without a time to live: it is free only when it is deleted)")?,
         }
+        if let (Some(owner), Some(together)) = (&self.owner, &together)
+            && self.inside > 1
+        {
+            write!(f, ": {together}, among them {owner}")?;
+        }
+        self.waiter.as_ref().map_or(Ok(()), |waiter| write!(f, ", behind {waiter}"))
     }
 }
 

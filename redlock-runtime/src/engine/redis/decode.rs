@@ -13,7 +13,7 @@ use crate::engine::protocol::{
     Refusal, Reply, RunRecord, ServerTime, Verdict,
 };
 use crate::engine::slots::Slot;
-use crate::ground::error::Holder;
+use crate::ground::error::{Holder, InFront};
 use crate::ground::key::is_side_name;
 use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
@@ -253,6 +253,12 @@ fn owner(member: &str) -> Option<Owner> {
     token::owner_of(token)
 }
 
+/// The first waiter, by its member of the queue.
+fn in_front_of(member: &str) -> InFront {
+    let number = member.splitn(4, '|').nth(3).and_then(|kind| kind.strip_prefix('n')?.parse().ok());
+    InFront { owner: owner(member), limit: number.map_or(Limit::ONE, Limit::of) }
+}
+
 /// The record of a body that runs once, as `once.lua` writes it.
 fn read_run(record: &[u8]) -> Reply {
     let mut parts = record.splitn(6, |byte| *byte == b'|');
@@ -288,13 +294,21 @@ fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         inside: inside(value),
         limit: counted_parts(value).and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?))),
         call: None,
+        waiter: None,
     }
 }
 
 fn read_busy(parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front), granted] => {
-            let holder = holder(value, *pttl, granted);
+            let mut holder = holder(value, *pttl, granted);
+            if let Value::Array(members) = granted
+                && let [inside, waiter] = members.as_slice()
+            {
+                holder.owner = text(inside).and_then(owner);
+                holder.waiter =
+                    text(waiter).filter(|waiter| !waiter.is_empty()).map(in_front_of).map(Box::new);
+            }
             let place = u32::try_from(*in_front).ok().zip(number(now));
             Reply::Acquire(Verdict::Busy {
                 holder,

@@ -31,7 +31,7 @@ use crate::engine::protocol::{
 };
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
-use crate::ground::error::Holder;
+use crate::ground::error::{Holder, InFront};
 use crate::ground::host::{HashMap, wall_clock, wall_clock_before};
 use crate::ground::key::LEADER;
 use crate::ground::limit::Limit;
@@ -163,6 +163,10 @@ impl Waiter {
         let &Request { ref token, ttl, fenced, limit, .. } = request;
         let (token, once, inbox) = (token.clone(), request.once().is_some(), inbox.clone());
         Self { token, ttl, fenced, limit, once, inbox }
+    }
+
+    fn in_front(&self) -> InFront {
+        InFront { owner: token::owner_of(self.token.value()), limit: self.limit }
     }
 
     /// False when the waiter's engine has ended.
@@ -392,8 +396,7 @@ impl Lock {
             self.drop_stuck(&request.name, inbox);
         }
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
-            let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-            if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
+            if let Some(waiters) = self.too_many(mode) {
                 return Verdict::QueueFull { waiters };
             }
             if !self.is_free() || !self.queue.is_empty() {
@@ -419,12 +422,28 @@ impl Lock {
         self.busy(request, now, None)
     }
 
+    /// How many wait, if no more may. Those whose engines have ended do not count.
+    fn too_many(&mut self, mode: Mode) -> Option<u32> {
+        let (Mode::Join { at_most } | Mode::JoinAgain { at_most }) = mode else { return None };
+        let count = |queue: &VecDeque<Waiter>| u32::try_from(queue.len()).unwrap_or(u32::MAX);
+        if count(&self.queue) >= at_most {
+            self.queue.retain(|waiter| !waiter.inbox.is_closed());
+        }
+        Some(count(&self.queue)).filter(|waiters| *waiters >= at_most)
+    }
+
     /// `asks_again`: when a caller that has room does, at the latest.
     fn busy(&self, request: &Request, now: Moment, asks_again: Option<Duration>) -> Verdict {
         let place = self.queue.iter().position(|waiter| waiter.token == request.token);
         let place = place.and_then(|in_front| u32::try_from(in_front).ok());
         let mut holder = self.seen(request.limit, now);
         holder.expires_in = asks_again.or(holder.expires_in);
+        if self.holder.is_none() {
+            holder.owner = self.inside.next_to_end(request.limit);
+            let first = self.queue.front().filter(|first| first.token != request.token);
+            holder.waiter =
+                first.filter(|_| self.inside.has_room(request.limit)).map(Waiter::in_front).map(Box::new);
+        }
         Verdict::Busy { holder, place: place.map(|in_front| Place { in_front, at: server_time(now) }) }
     }
 
@@ -450,10 +469,7 @@ impl Lock {
         let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
         if self.inside.get(token).is_none() {
             let is_queued = self.queue.iter().any(|waiter| waiter.token == *token);
-            let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-            if !is_queued
-                && matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most)
-            {
+            if let Some(waiters) = self.too_many(mode).filter(|_| !is_queued) {
                 return Verdict::QueueFull { waiters };
             }
             let has_to_wait = self.holder.is_some() || !self.inside.has_room(limit);

@@ -6,7 +6,7 @@
 -- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call
 --         again has to go on, or {0, the holder's token, what is left of its lease in ms (-1: no
 --         expiry), server time in us, waiters in front (-1: not queued), when it was granted in
---         seconds, or '' when that is the time in its token}.
+--         seconds, or '' when that is the time in its token; of a counted lock what who_keeps_out returns}.
 -- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
 -- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
 -- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
@@ -46,8 +46,8 @@ if is_over then
 end
 local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
-  local waiters = redis.call('ZCARD', queue)
-  if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
+  local waiters, is_full = count_waiters()
+  if is_full then return {2, waiters} end
   others_wait = waiters > 0
 end
 if not is_over then
@@ -78,4 +78,5 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder or counted or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
+local since = inside > 0 and who_keeps_out(1) or string.sub(granted, 2)
+return {0, holder or counted or string.sub(value, 1, SHOWN), left, time(), in_front, since}

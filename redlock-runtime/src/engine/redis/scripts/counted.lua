@@ -87,6 +87,15 @@ local function who_is_inside()
   return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
 end
 
+-- Who keeps out a caller that allows this number: the member of the one whose end makes room, and, where there is room, that of the
+-- first waiter, which the caller does not pass. '' for none.
+local function who_keeps_out(number)
+  local at = math.max(inside - math.max(least(number, limit), 1), 0)
+  local holder = redis.call('ZRANGE', holders, at, at)[1] or ''
+  local waiter = has_room(number) and redis.call('ZRANGE', queue, '0', '0')[1] or ''
+  return {string.sub(holder, 1, SHOWN), string.sub(waiter, 1, SHOWN)}
+end
+
 local function admit(member, number, lasts)
   limit = inside == 0 and number or least(limit, number)
   inside, entering_least = inside + 1, least(entering_least, number)
@@ -104,6 +113,16 @@ local function keep(lasts, value, has)
   if has > 0 then redis.call('PEXPIRE', holders, px) end
   if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
   return px
+end
+
+-- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
+local function shorten()
+  local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
+  local lasts = math.max(math.ceil(last - now_ms()), 0) + GRACE
+  if redis.call('PTTL', lock) <= lasts + math.floor(lasts / 3) then return end
+  local px = string.format('%.0f', lasts)
+  redis.call('PEXPIRE', lock, px)
+  redis.call('PEXPIRE', holders, px)
 end
 
 -- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.

@@ -12,6 +12,7 @@ if limit then
   -- First what a full server allows.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
+  shorten()
   tell_each(first_two())
   return 1
 end

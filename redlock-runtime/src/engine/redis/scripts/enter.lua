@@ -2,7 +2,8 @@
 -- ARGV[3] as in acquire.lua   ARGV[7] n and how many it allows, 0 for any number
 -- ARGV[8] 'try' where the server has refused a command that this needs: they are tried first
 -- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
--- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are.
+-- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are,
+-- and in the place of the time of its grant stands what who_keeps_out returns.
 -- Idempotent by token, as acquire.lua.
 
 local number, lasts = number_of(kind), tonumber(ttl)
@@ -38,8 +39,9 @@ end
 if is_over and waiters > 0 and not drop_stuck() then return {3} end
 local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
-  waiters = redis.call('ZCARD', queue)
-  if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
+  local is_full
+  waiters, is_full = count_waiters()
+  if is_full then return {2, waiters} end
   others_wait = waiters > 0
 end
 
@@ -71,4 +73,4 @@ else
   granted = inside > 0 and '' or granted_now()
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder, left, time(), in_front, string.sub(granted, 2)}
+return {0, holder, left, time(), in_front, inside > 0 and who_keeps_out(number) or string.sub(granted, 2)}

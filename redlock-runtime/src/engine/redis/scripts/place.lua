@@ -11,6 +11,24 @@ local function tell_place_lost()
   redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0||' .. lock)
 end
 
+-- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.
+local LOOKED_AT_WHEN_FULL = 16
+
+-- Returns how many wait, and whether no more may. When as many wait as may, those that nobody hears leave: they are dead, and
+-- would keep others out of a lock that may be free for as long as their queue is there.
+local function count_waiters()
+  local waiters, most = redis.call('ZCARD', queue), tonumber(ARGV[5])
+  if waiters < most then return waiters, false end
+  local from = time() % math.max(waiters - LOOKED_AT_WHEN_FULL + 1, 1)
+  local dead = {}
+  for _, member in ipairs(redis.call('ZRANGE', queue, from, from + LOOKED_AT_WHEN_FULL - 1)) do
+    local its_token, _, its_inbox = read(member)
+    if not its_token or not is_heard(its_token, its_inbox) then dead[#dead + 1] = member end
+  end
+  if #dead > 0 then waiters = waiters - redis.call('ZREM', queue, unpack(dead)) end
+  return waiters, waiters >= most
+end
+
 local function join()
   if not redis.call('ZSCORE', queue, me) then
     tell_place_lost()
@@ -23,7 +41,6 @@ local function join()
     end
   end
 end
-
 
 -- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
 -- has room sends it a hint, and it has to ask within a claim, or the waiters of its process leave the queue. The claim notes since

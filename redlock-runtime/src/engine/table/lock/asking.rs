@@ -461,10 +461,15 @@ impl Lock {
         }
         let word = self.last_word(waiting);
         Some(match word.last_answer() {
-            LastAnswer::Busy { owner, granted, expires_in, inside } if waiting.may_give_up_with(word) => {
+            LastAnswer::Busy { owner, granted, expires_in, inside, limit, waiter }
+                if waiting.may_give_up_with(word) =>
+            {
+                // The one that asks for this process may be the one in front, and have room then.
+                let waiter = waiter.as_deref().or(waiting.kept_out_by()).filter(|_| *inside > 0);
+                let waiter = waiter.cloned().map(Box::new);
                 let (owner, granted) = (owner.clone(), *granted);
-                let (expires_in, inside) = (*expires_in, *inside);
-                busy(Holder { owner, granted, expires_in, inside, ..Holder::default() })
+                let (expires_in, inside, limit) = (*expires_in, *inside, *limit);
+                busy(Holder { owner, granted, expires_in, inside, limit, waiter, ..Holder::default() })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             LastAnswer::Nothing | LastAnswer::Busy { .. } => {

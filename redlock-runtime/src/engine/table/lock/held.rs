@@ -31,7 +31,7 @@ use crate::ground::token::Token;
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
 /// that others of its process have ended begins again after that time.
-const LOOKS_AFTER: Duration = Duration::from_millis(100);
+pub(super) const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
@@ -164,7 +164,7 @@ impl Held {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
         held.queue.waited = false;
-        held.next_renewal = ask.renew.then(|| renewal_after(sent, ask.ttl));
+        held.next_renewal = held.wants_renewal().then(|| renewal_after(sent, ask.ttl));
         held
     }
 
@@ -476,7 +476,15 @@ impl Held {
 
     pub(super) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
-        !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
+        let is_due = self.renew || !self.claimed || self.is_counted();
+        !self.is_closed() && (is_due || self.ttl_changes.iter().any(is_wanted))
+    }
+
+    /// One of several that is not renewed has nothing but its renewals to tell it that the server
+    /// has lost its place: a watch compares what all of them have in common. So it sends them, too,
+    /// for no more than what is left of its lease.
+    fn only_looks_for_its_place(&self) -> bool {
+        !self.renew && self.claimed && self.ttl_changes.is_empty()
     }
 
     /// The answer to a watch: the lock is held, and its key lasts for so long. True when another
@@ -519,10 +527,15 @@ impl Held {
 
     /// The renewal that claims a lock which is not renewed gives it the rest of its ttl.
     fn renews_for(&self, now: Moment) -> Duration {
-        if self.renew || self.claimed || !self.ttl_changes.is_empty() {
+        if self.renew || !self.ttl_changes.is_empty() {
             return self.ttl;
         }
-        self.ttl.saturating_sub(now.since(self.since)).max(Duration::from_millis(1))
+        let left = if self.only_looks_for_its_place() {
+            self.lease.remaining(now).unwrap_or_default()
+        } else {
+            self.ttl.saturating_sub(now.since(self.since))
+        };
+        left.max(Duration::from_millis(1))
     }
 
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens
@@ -545,7 +558,10 @@ impl Held {
             return self.lease.check(now).is_some();
         };
         let ends = self.ttl_changes.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
-        if !self.lease.renew(now, ends.fold(safe_until(sent, ttl), Ord::min)) {
+        let safe = ends.fold(safe_until(sent, ttl), Ord::min);
+        // The server keeps what it has for as long as before.
+        let before = self.lease.deadline().filter(|_| self.only_looks_for_its_place());
+        if !self.lease.renew(now, before.into_iter().fold(safe, Ord::max)) {
             return false;
         }
         self.claimed = true;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Lock;
 use super::asking::NO_TICKETS;
-use super::held::Held;
+use super::held::{Held, LOOKS_AFTER};
 use super::queue::NextAsker;
 use super::releasing::answer;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
@@ -243,6 +243,16 @@ impl Lock {
             && !held.is_being_told()
         {
             cx.outbox.push_urgent((id, held.request(Action::Watch)));
+        }
+    }
+
+    /// The key of a lock that several have was changed. Who comes and goes may change it, because the
+    /// key lasts as long as the last of them, so at most one watch is sent for many changes.
+    pub(super) fn watch_one_of_several(&mut self, cx: &mut Context, id: Id) {
+        if self.may_watch_again(cx.now, LOOKS_AFTER) {
+            self.watch(cx, id);
+        } else if self.held_mut(id).is_some_and(|held| held.looks_again(cx.now)) {
+            self.schedule(cx, id);
         }
     }
 

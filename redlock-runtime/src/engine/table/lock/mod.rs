@@ -29,11 +29,13 @@ mod successors;
 mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::context::Context;
 use crate::engine::protocol::Id;
+use crate::ground::clock::Moment;
 use crate::ground::host::HashMap;
 use announcing::Announced;
 use held::Held;
@@ -64,6 +66,8 @@ struct Aside {
     draws: Vec<(Id, oneshot::Sender<()>)>,
     /// What the leader announces whose lock this is.
     announced: Option<Announced>,
+    /// The time when a change of a lock that several have was last followed by a watch.
+    watched: Option<Moment>,
 }
 
 /// An attempt that is neither the holder nor in the queue.
@@ -103,6 +107,16 @@ impl Lock {
 
     fn aside(&mut self) -> &mut Aside {
         self.aside.get_or_insert_default()
+    }
+
+    /// True, once in this time, when a change of a lock that several have is to be followed by a watch.
+    fn may_watch_again(&mut self, now: Moment, pause: Duration) -> bool {
+        let watched = &mut self.aside().watched;
+        let may = watched.is_none_or(|at| at.after(pause) <= now);
+        if may {
+            *watched = Some(now);
+        }
+        may
     }
 
     fn get_apart(&self, id: Id) -> Option<&Apart> {

@@ -126,9 +126,13 @@ impl Lock {
                 phases.push((id, held.phase()));
             }
         }
-        for id in self.holder_id().into_iter().chain(phases.into_iter().map(|(id, _)| id)) {
+        if let Some(id) = self.holder_id() {
             self.meet(id, "changed");
             self.watch(cx, id);
+        }
+        for (id, _) in phases {
+            self.meet(id, "changed");
+            self.watch_one_of_several(cx, id);
         }
         if let Some(id) = self.first_id() {
             self.meet(id, "changed");

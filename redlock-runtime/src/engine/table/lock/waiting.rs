@@ -23,8 +23,9 @@ use crate::engine::protocol::{
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
-use crate::ground::error::{Holder, LockError};
+use crate::ground::error::{Holder, InFront, LockError};
 use crate::ground::lease::safe_until;
+use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::tick::{Tick, TickMissed};
 use crate::ground::token::Token;
@@ -55,6 +56,8 @@ pub(super) enum LastAnswer {
         granted: Option<NonZeroU64>,
         expires_in: Option<Duration>,
         inside: u32,
+        limit: Option<Limit>,
+        waiter: Option<Box<InFront>>,
     },
     Refused(Arc<str>),
 }
@@ -202,6 +205,14 @@ impl Waiting {
 
     pub(super) fn last_answer(&self) -> &LastAnswer {
         &self.last_answer
+    }
+
+    /// The waiter in front that it does not pass, as the server last told it.
+    pub(super) fn kept_out_by(&self) -> Option<&InFront> {
+        match &self.last_answer {
+            LastAnswer::Busy { waiter, .. } => waiter.as_deref(),
+            LastAnswer::Nothing | LastAnswer::Refused(_) => None,
+        }
     }
 
     /// It has the lock now, or its wait is over.
@@ -482,8 +493,8 @@ impl Waiting {
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        let Holder { owner, granted, expires_in, inside, .. } = holder;
-        self.hear(now, LastAnswer::Busy { owner, granted, expires_in, inside });
+        let Holder { owner, granted, expires_in, inside, limit, waiter, .. } = holder;
+        self.hear(now, LastAnswer::Busy { owner, granted, expires_in, inside, limit, waiter });
         // A release wakes no waiter without a queue, or when the holder is a client of another
         // kind. Of a queue the head watches, and whoever has waited for longer: those in front may
         // be dead.

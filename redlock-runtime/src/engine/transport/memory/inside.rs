@@ -5,6 +5,8 @@ use super::{Inbox, Moment, Token, Waiter, next_fence};
 use crate::engine::protocol::Counted;
 use crate::ground::error::Holder;
 use crate::ground::limit::Limit;
+use crate::ground::owner::Owner;
+use crate::ground::token;
 
 /// All that are inside. They share one fencing token, from the first that enters an empty lock to
 /// the last that leaves.
@@ -72,8 +74,21 @@ impl Inside {
     /// When there may be room for one with this limit: one that wants the lock alone waits for the
     /// last, others for the first.
     pub(super) fn next_end(&self, limit: Limit) -> Option<Moment> {
-        let ends = self.members.iter().map(|member| member.expires);
-        if limit.is_counted() { ends.min() } else { ends.max() }
+        self.next(limit).map(|member| member.expires)
+    }
+
+    /// Whose end that is.
+    pub(super) fn next_to_end(&self, limit: Limit) -> Option<Owner> {
+        self.next(limit).and_then(|member| token::owner_of(member.token.value()))
+    }
+
+    fn next(&self, limit: Limit) -> Option<&Member> {
+        let end = |member: &&Member| member.expires;
+        if limit.is_counted() {
+            self.members.iter().min_by_key(end)
+        } else {
+            self.members.iter().max_by_key(end)
+        }
     }
 
     /// It is inside from now on.
