@@ -66,6 +66,13 @@ impl Scope {
         self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| !lease.lasts(now))
     }
 
+    /// The body that holds them gives a sign of life, if it leads.
+    pub(crate) fn beat(&self) {
+        for heartbeat in self.holds.as_slice().iter().filter_map(|hold| hold.lease.heartbeat()) {
+            heartbeat.beat(self.engine.now());
+        }
+    }
+
     /// How long until the first of its leases ends; `None` when one has ended.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         if !self.engine.is_here() {
@@ -125,6 +132,15 @@ impl Drop for EnteredHere {
             drop(left);
         }
     }
+}
+
+/// True inside the body that has these locks.
+pub(crate) fn runs_here(scope: &Scope) -> bool {
+    let same = |hold: &Hold, other: &Hold| Arc::ptr_eq(&hold.lease, &other.lease);
+    let is_same = |(_, inside): &(Option<task::Id>, Scope)| {
+        inside.holds.as_slice().iter().zip(scope.holds.as_slice()).all(|(hold, other)| same(hold, other))
+    };
+    HERE.try_with(|here| here.borrow().iter().any(is_same)).unwrap_or_default()
 }
 
 /// The locks of the innermost body that the running code is in.

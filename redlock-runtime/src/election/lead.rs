@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::OwnedMutexGuard;
+
 use super::term::{Term, first};
 use super::{Election, LeadError};
 use crate::block_on::block_on;
@@ -39,6 +41,7 @@ enum Outcome<T, E> {
 /// over for tasks that have it, and the guard releases.
 struct Lead {
     term: Term,
+    since: Moment,
     telemetry: telemetry::Lead,
     guard: LockGuard,
 }
@@ -51,13 +54,14 @@ impl Drop for Lead {
 }
 
 impl Lead {
-    fn new(election: &Election, guard: LockGuard, text: Arc<str>) -> Self {
-        let events = election.locks.engine().events();
-        let span = guard.body_span();
+    fn new(election: &Election, guard: LockGuard, text: Arc<str>, is_blocking: bool) -> Self {
+        let (engine, silence) = (election.locks.engine(), election.longest_silence(is_blocking));
+        let (label, span) = (&election.label, guard.body_span());
         let telemetry =
-            telemetry::Lead::begins(&election.label, guard.key(), guard.fencing_token(), events, span);
+            telemetry::Lead::begins(label, guard.key(), guard.fencing_token(), engine.events(), span);
         guard.announce(Some(text));
-        Self { term: Term::new(&guard, election.locks.closing()), telemetry, guard }
+        let term = Term::new(&guard, election.locks.closing(), silence, is_blocking);
+        Self { term, since: engine.now(), telemetry, guard }
     }
 
     /// Polls the body while the term lasts, and drops it before this returns.
@@ -68,11 +72,15 @@ impl Lead {
     ) -> Outcome<T, E> {
         let mut body = pin!(until_lost(&self.guard, OnLost::Cancel, body));
         let mut to_end = pin!(self.term.is_to_end());
+        let mut beats = pin!(self.term.beats());
+        let mut beats_on = true;
         let over = || if election.locks.is_closing() { Outcome::Closing } else { Outcome::Resigned };
         poll_fn(|cx| {
             if to_end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(over());
             }
+            // A body that blocks its thread in its poll below is not here again.
+            beats_on = beats_on && beats.as_mut().poll(cx).is_pending();
             match body.as_mut().poll(cx) {
                 Poll::Ready(Ok(Err(error))) => Poll::Ready(Outcome::Failed(error)),
                 Poll::Ready(Err(_)) => Poll::Ready(Outcome::Lost),
@@ -103,7 +111,7 @@ impl Lead {
             Err(error) => Outcome::Failed(error),
             Ok(_) if election.locks.is_closing() => Outcome::Closing,
             Ok(_) if self.term.is_over() => Outcome::Resigned,
-            Ok(_) if !self.term.is_leading() => Outcome::Lost,
+            Ok(_) if !self.term.lasts() => Outcome::Lost,
             Ok(value) => Outcome::Returned(value),
         }
     }
@@ -134,14 +142,67 @@ impl Errors {
     }
 }
 
-/// What follows a term.
-enum Next<T> {
-    StandBy,
-    /// After a pause.
-    Pause(Duration),
-    /// Behind the others.
-    Yield,
-    Return(T),
+/// The terms of one call, one after the other.
+struct Terms {
+    election: Election,
+    text: Arc<str>,
+    errors: Errors,
+    /// No other call of this value, or of a clone, has one meanwhile.
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Terms {
+    async fn of(election: Election) -> Result<Self, LockError> {
+        let turn = Arc::clone(&election.turn).lock_owned().await;
+        election.check()?;
+        let text = election.announcement()?;
+        Ok(Self { election, text, errors: Errors::default(), _turn: turn })
+    }
+
+    /// Stands by until this candidate leads.
+    async fn next(&self) -> Result<Lead, LockError> {
+        let guard = self.election.request().acquire().await?;
+        Ok(Lead::new(&self.election, guard, Arc::clone(&self.text), false))
+    }
+
+    /// Steps down. Returns what the call is to return, or `None` when the candidate is to stand by
+    /// again: after an error of the body that is later, and after a resignation behind the others.
+    async fn after<T, E: Display>(
+        &mut self,
+        lead: Lead,
+        outcome: Outcome<T, E>,
+    ) -> Result<Option<T>, LeadError<E>> {
+        let election = &self.election;
+        match outcome {
+            Outcome::Returned(value) => {
+                let _ = lead.step_down(TermEnd::Returned, None).await;
+                Ok(Some(value))
+            }
+            Outcome::Failed(error) => {
+                let pause = self.errors.pause(election.locks.engine().now().since(lead.since));
+                let _ = lead.step_down(TermEnd::Failed, Some(&error)).await;
+                if election.stops_on_error {
+                    return Err(LeadError::Body(error));
+                }
+                election.pause(pause).await?;
+                Ok(None)
+            }
+            Outcome::Resigned => {
+                let _ = lead.step_down(TermEnd::Resigned, None).await;
+                election.yield_to_others().await?;
+                Ok(None)
+            }
+            // A lock that is lost is released on no account of ours.
+            Outcome::Lost => {
+                drop(lead.step_down(TermEnd::Lost, None));
+                Ok(None)
+            }
+            Outcome::Closing => {
+                let _ = lead.step_down(TermEnd::ManagerClosed, None).await;
+                Err(election.closed().into())
+            }
+        }
+    }
 }
 
 impl Election {
@@ -163,9 +224,13 @@ impl Election {
     ///
     /// A second call of the same value, or of a clone, waits until the first has ended.
     ///
-    /// The future borrows nothing of this value. A task gets it as it is:
-    /// `tokio::spawn(election.lead(async move |term| …))`. Inside another `async` block rustc may not
-    /// see that it is `Send`.
+    /// A body that blocks its thread, or that is not polled for another reason, leads no longer than
+    /// [`max_blocked`](Self::max_blocked) and one ttl more. A body that panics ends this call as any
+    /// panic does, and its lock is released: nobody stands by here any more.
+    ///
+    /// The future borrows nothing of this value. In a task that is spawned, rustc sees that it is
+    /// `Send` if the body owns what it uses: `async move |term| …`. For a body that borrows there is
+    /// [`lead_fn`](Self::lead_fn).
     ///
     /// # Errors
     ///
@@ -212,17 +277,83 @@ impl Election {
         // The future borrows nothing, so that it can be spawned.
         let election = self.clone();
         async move {
-            let _turn = Arc::clone(&election.turn).lock_owned().await;
-            let (text, mut errors) = (election.announcement()?, Errors::default());
+            let mut terms = Terms::of(election).await?;
             loop {
-                let lead = Lead::new(&election, election.request().acquire().await?, Arc::clone(&text));
-                let since = election.locks.engine().now();
-                let outcome = lead.run(&election, body(lead.term.clone())).await;
-                match election.after(lead, outcome, since, &mut errors).await? {
-                    Next::StandBy => {}
-                    Next::Pause(pause) => election.pause(pause).await?,
-                    Next::Yield => election.yield_to_others().await?,
-                    Next::Return(value) => return Ok(value),
+                let lead = terms.next().await?;
+                let outcome = lead.run(&terms.election, body(lead.term.clone())).await;
+                if let Some(value) = terms.after(lead, outcome).await? {
+                    return Ok(value);
+                }
+            }
+        }
+    }
+
+    /// [`lead`](Self::lead) for a function that makes a future for each term, such as a closure
+    /// that borrows from the code around it: its future is `Send` in every place where the future
+    /// of the body is.
+    ///
+    /// In a task that is spawned, or in a method that returns a boxed future, rustc refuses the
+    /// future of [`lead`](Self::lead) if the body borrows anything: "implementation of `Send` is not
+    /// general enough". This one is accepted there, and so is a body of [`lead`](Self::lead) that
+    /// owns what it uses, with `async move`.
+    ///
+    /// What is made here must not borrow from the closure itself: a closure that changes its
+    /// captures, or that is `move` and lends them to its future, is one for [`lead`](Self::lead).
+    ///
+    /// # Errors
+    ///
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use redlocked::{Election, LeadError, LockError, LockManager, Term};
+    ///
+    /// struct Invoices;
+    ///
+    /// impl Invoices {
+    ///     async fn send(&self, term: Term) -> Result<u64, LockError> {
+    ///         Ok(term.number())
+    ///     }
+    /// }
+    ///
+    /// async fn send_while_leading(
+    ///     election: Election,
+    ///     invoices: Arc<Invoices>,
+    /// ) -> Result<u64, LeadError<LockError>> {
+    ///     election.lead_fn(async |term| invoices.send(term).await).await
+    /// }
+    ///
+    /// let locks = LockManager::connect("memory://lead-fn-example").await?;
+    /// let sent = tokio::spawn(send_while_leading(locks.election("billing-loop"), Arc::new(Invoices)));
+    /// assert!(sent.await?? > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lead_fn<T, E, B, F>(
+        &self,
+        mut body: B,
+    ) -> impl Future<Output = Result<T, LeadError<E>>> + use<T, E, B, F>
+    where
+        E: Display,
+        B: FnMut(Term) -> F,
+        F: Future<Output = Result<T, E>>,
+    {
+        let election = self.clone();
+        async move {
+            let mut terms = Terms::of(election).await?;
+            loop {
+                let lead = terms.next().await?;
+                let outcome = lead.run(&terms.election, body(lead.term.clone())).await;
+                if let Some(value) = terms.after(lead, outcome).await? {
+                    return Ok(value);
                 }
             }
         }
@@ -264,51 +395,15 @@ impl Election {
         mut body: impl FnMut(&Term) -> Result<T, E>,
     ) -> Result<T, LeadError<E>> {
         let engine = self.locks.engine();
-        let _turn = block_on(engine, self.turn.lock());
-        let (text, mut errors) = (self.announcement()?, Errors::default());
+        let mut terms = block_on(engine, Terms::of(self.clone()))?;
         loop {
-            let lead = Lead::new(self, self.request().acquire_blocking()?, Arc::clone(&text));
-            let since = engine.now();
+            let guard = self.request().acquire_blocking()?;
+            let lead = Lead::new(self, guard, Arc::clone(&terms.text), true);
             let outcome = lead.run_blocking(self, &mut body);
-            match block_on(engine, self.after(lead, outcome, since, &mut errors))? {
-                Next::StandBy => {}
-                Next::Pause(pause) => block_on(engine, self.pause(pause))?,
-                Next::Yield => block_on(engine, self.yield_to_others())?,
-                Next::Return(value) => return Ok(value),
+            if let Some(value) = block_on(engine, terms.after(lead, outcome))? {
+                return Ok(value);
             }
         }
-    }
-
-    /// Steps down, and says what follows.
-    async fn after<T, E: Display>(
-        &self,
-        lead: Lead,
-        outcome: Outcome<T, E>,
-        since: Moment,
-        errors: &mut Errors,
-    ) -> Result<Next<T>, LeadError<E>> {
-        let (end, next) = match outcome {
-            Outcome::Returned(value) => (TermEnd::Returned, Ok(Next::Return(value))),
-            Outcome::Failed(error) => {
-                let pause = errors.pause(self.locks.engine().now().since(since));
-                let _ = lead.step_down(TermEnd::Failed, Some(&error)).await;
-                return if self.stops_on_error {
-                    Err(LeadError::Body(error))
-                } else {
-                    Ok(Next::Pause(pause))
-                };
-            }
-            Outcome::Resigned => (TermEnd::Resigned, Ok(Next::Yield)),
-            Outcome::Lost => (TermEnd::Lost, Ok(Next::StandBy)),
-            Outcome::Closing => (TermEnd::ManagerClosed, Err(self.closed().into())),
-        };
-        let released = lead.step_down(end, None);
-        // A lock that is lost is released on no account of ours, and the outcome of a release
-        // changes nothing.
-        if end != TermEnd::Lost {
-            let _ = released.await;
-        }
-        next
     }
 
     /// The time of the manager's clock. An error when it shuts down meanwhile.

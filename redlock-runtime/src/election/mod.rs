@@ -16,11 +16,20 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use crate::ground::error::LockError;
+use crate::ground::lease::MIN_TTL;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 pub use error::LeadError;
 pub use leader::{Leader, Observer};
 pub use term::Term;
+
+/// A leader may be blocked for its ttl, and for this time at least: a busy machine is late, too.
+const MAX_BLOCKED: Duration = Duration::from_secs(1);
+
+/// A sync leader gives a sign of life between its steps only, so it has ten ttl, and this time at
+/// least.
+const MAX_BLOCKED_BLOCKING: Duration = Duration::from_secs(60);
 
 /// What metrics, spans and other processes call the holder of an election's lock, unless
 /// [`label`](Election::label) says otherwise.
@@ -63,6 +72,7 @@ pub struct Election {
     /// What the leader announces; empty for nothing.
     text: Arc<str>,
     stops_on_error: bool,
+    max_blocked: Option<Duration>,
     /// Held while a body of this value, or of a clone, stands by or leads.
     turn: Arc<Mutex<()>>,
 }
@@ -91,6 +101,7 @@ impl LockManager {
             ttl: None,
             text: "".into(),
             stops_on_error: false,
+            max_blocked: None,
             turn: Arc::default(),
         }
     }
@@ -160,6 +171,56 @@ impl Election {
         self
     }
 
+    /// For how long the body may give no sign of life before its lock is not renewed any more, at
+    /// least 10 ms. The next standby then leads at most one ttl later. Without this, a body that
+    /// blocks its thread for ever, or deadlocks, would lead for ever and do nothing.
+    ///
+    /// - The future of [`lead`](Self::lead) gives a sign of life when its task is polled, and it
+    ///   wakes its task for that by itself, every quarter of this time. So a body that awaits
+    ///   something is alive, however long it awaits it, and a body that sleeps with
+    ///   [`std::thread::sleep`] is not. By default, it may be blocked for its ttl, and for 1 s at
+    ///   least.
+    /// - A body of [`lead_blocking`](Self::lead_blocking) gives one with each call of
+    ///   [`is_leading`](crate::Term::is_leading), [`remaining`](crate::Term::remaining) or
+    ///   [`number`](crate::Term::number), and while it awaits [`ended`](crate::Term::ended). By
+    ///   default, one of its steps may take ten ttl, and 60 s at least. If yours take longer, say
+    ///   so here.
+    ///
+    /// Those calls count for a body of [`lead`](Self::lead), too, if the body makes them itself, except
+    /// `ended`: other tasks and threads go on while the body is blocked. A sync body may have threads
+    /// of its own, so calls of any thread count for it. A body that runs again in time goes on to lead: its lock is renewed at once.
+    /// [`Duration::MAX`] turns this off.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use redlocked::{LockError, LockManager};
+    /// # let locks = LockManager::connect("memory://max-blocked-example").await?;
+    /// // A step of this job takes up to a quarter of an hour.
+    /// let election = locks.election("reports").max_blocked(Duration::from_secs(20 * 60));
+    /// # let lead = tokio::task::spawn_blocking(move || {
+    /// election.lead_blocking(|term| {
+    ///     for _report in 0..3 {
+    ///         if !term.is_leading() {
+    ///             break;
+    ///         }
+    ///         // write the report
+    ///     }
+    ///     Ok::<_, LockError>(())
+    /// })
+    /// # });
+    /// # lead.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_blocked(mut self, max_blocked: Duration) -> Self {
+        self.max_blocked = Some(max_blocked);
+        self
+    }
+
     /// The key, without the prefix.
     ///
     /// # Examples
@@ -174,6 +235,23 @@ impl Election {
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// For how long a body may give no sign of life.
+    fn longest_silence(&self, is_blocking: bool) -> Duration {
+        let ttl = self.ttl.unwrap_or(self.locks.defaults().ttl);
+        let default =
+            if is_blocking { ttl.saturating_mul(10).max(MAX_BLOCKED_BLOCKING) } else { ttl.max(MAX_BLOCKED) };
+        self.max_blocked.unwrap_or(default)
+    }
+
+    /// An error unless the options of this election can be met.
+    fn check(&self) -> Result<(), LockError> {
+        if self.max_blocked.is_some_and(|max_blocked| max_blocked < MIN_TTL) {
+            let reason = "a `max_blocked` must be at least 10 ms".into();
+            return Err(LockError::InvalidRequest { key: self.key.as_str().into(), reason });
+        }
+        Ok(())
     }
 
     /// One attempt to lead, which waits without a limit.

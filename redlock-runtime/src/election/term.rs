@@ -10,7 +10,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::guard::LockGuard;
-use crate::reentrancy::Scope;
+use crate::reentrancy::{self, Scope};
+
+/// A task that gives a sign of life does so again after this time at most: the timer of a term that
+/// is over stays until then.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The time in which a process leads: from the lock to its end. The body gets it, and may clone it
 /// for tasks that it spawns; they learn from it when they must stop.
@@ -46,15 +50,31 @@ struct State {
     over: watch::Sender<bool>,
     /// True once the manager shuts down.
     closing: watch::Receiver<bool>,
+    /// How often its body is to give a sign of life.
+    beats_every: Duration,
+    /// Its body is a sync one.
+    is_blocking: bool,
 }
 
 impl Term {
-    pub(super) fn new(guard: &LockGuard, closing: watch::Receiver<bool>) -> Self {
+    /// `max_blocked`: for how long the body may give no sign of life.
+    pub(super) fn new(
+        guard: &LockGuard,
+        closing: watch::Receiver<bool>,
+        max_blocked: Duration,
+        is_blocking: bool,
+    ) -> Self {
+        let scope = guard.scope();
+        for hold in scope.holds.as_slice() {
+            hold.lease.set_led(scope.engine.now(), max_blocked);
+        }
         Self(Arc::new(State {
             number: guard.fencing_token(),
-            scope: guard.scope(),
+            scope,
             over: watch::Sender::new(false),
             closing,
+            beats_every: (max_blocked / 4).min(LONGEST_PAUSE),
+            is_blocking,
         }))
     }
 
@@ -78,6 +98,7 @@ impl Term {
     /// ```
     #[must_use]
     pub fn number(&self) -> u64 {
+        self.is_asked();
         self.0.number
     }
 
@@ -114,7 +135,8 @@ impl Term {
     }
 
     /// True while this process leads: its lease lasts on its own clock, and it has not resigned and
-    /// is not shutting down. The lease ends before another process may lead.
+    /// is not shutting down. The lease ends before another process may lead. The call is a sign of
+    /// life of the body: see [`max_blocked`](crate::Election::max_blocked).
     ///
     /// # Examples
     ///
@@ -135,6 +157,12 @@ impl Term {
     /// ```
     #[must_use]
     pub fn is_leading(&self) -> bool {
+        self.is_asked();
+        self.lasts()
+    }
+
+    /// [`is_leading`](Self::is_leading), which is no sign of life of the body.
+    pub(super) fn lasts(&self) -> bool {
         !self.is_over() && self.0.scope.time_left().is_some()
     }
 
@@ -155,6 +183,7 @@ impl Term {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
+        self.is_asked();
         if self.is_over() { Duration::ZERO } else { self.0.scope.time_left().unwrap_or_default() }
     }
 
@@ -187,9 +216,39 @@ impl Term {
     /// # }
     /// ```
     pub async fn ended(&self) {
-        if self.is_leading() {
+        if self.lasts() {
             let (over, lost) = (pin!(self.is_to_end()), pin!(self.0.scope.lease_end()));
-            first(over, lost).await;
+            let beats = async {
+                // An async body is polled itself, and a task that it has spawned says nothing of it.
+                if self.0.is_blocking {
+                    self.beats().await;
+                }
+                std::future::pending::<()>().await;
+            };
+            first(pin!(first(over, lost)), pin!(beats)).await;
+        }
+    }
+
+    /// A sign of life, if its body asks. A sync body may have threads that ask for it. For an async
+    /// one, other tasks and threads may go on when it is blocked.
+    fn is_asked(&self) {
+        let State { scope, is_blocking, .. } = &*self.0;
+        if *is_blocking || reentrancy::runs_here(scope) {
+            scope.beat();
+        }
+    }
+
+    /// A sign of life of the task that polls this, for as long as it does: wakes that task each
+    /// time the next one is due. Completes where no engine runs any more.
+    pub(super) async fn beats(&self) {
+        let State { scope, beats_every, .. } = &*self.0;
+        loop {
+            let begins = scope.engine.now();
+            scope.beat();
+            scope.engine.sleep(*beats_every).await;
+            if scope.engine.now().since(begins) < *beats_every {
+                return;
+            }
         }
     }
 
@@ -227,8 +286,8 @@ pub(super) async fn first<A: Future, B: Future>(mut a: Pin<&mut A>, mut b: Pin<&
 impl fmt::Debug for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Term")
-            .field("number", &self.number())
-            .field("is_leading", &self.is_leading())
+            .field("number", &self.0.number)
+            .field("is_leading", &self.lasts())
             .finish_non_exhaustive()
     }
 }

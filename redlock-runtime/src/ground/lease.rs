@@ -20,6 +20,7 @@ use tokio::sync::futures::OwnedNotified;
 
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::LockError;
+use crate::ground::heartbeat::Heartbeat;
 use crate::ground::limit::Limit;
 use crate::ground::one_or_many::OneOrMany;
 use crate::ground::outcome::LostReason;
@@ -62,6 +63,8 @@ pub(crate) struct Lease {
     tick: Option<Box<RunOfTick>>,
     /// For a tick, or for a body that runs once.
     is_run: bool,
+    /// Of a leader. It is boxed because most locks are not those of an election.
+    heartbeat: OnceLock<Box<Heartbeat>>,
 }
 
 /// The run of a tick under one lease.
@@ -109,7 +112,23 @@ impl Lease {
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
         let (limit, end_event, tick, is_run) = (Limit::ONE, OnceLock::new(), None, false);
-        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick, is_run }
+        let heartbeat = OnceLock::new();
+        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick, is_run, heartbeat }
+    }
+
+    /// Its holder leads, and is to give a sign of life within `max_blocked`, again and again.
+    pub(crate) fn set_led(&self, now: Moment, max_blocked: Duration) {
+        let _ = self.heartbeat.set(Box::new(Heartbeat::new(now, max_blocked)));
+    }
+
+    /// `None` unless its holder leads.
+    pub(crate) fn heartbeat(&self) -> Option<&Heartbeat> {
+        self.heartbeat.get().map(Box::as_ref)
+    }
+
+    /// True of a leader whose body has given no sign of life for too long.
+    fn is_blocked(&self, now: Moment) -> bool {
+        self.heartbeat().is_some_and(|heartbeat| heartbeat.blocked_for(now).is_some())
     }
 
     /// The lock is for this tick, in ms since 1970.
@@ -198,8 +217,11 @@ impl Lease {
         if !left.is_zero() {
             return Some(left);
         }
-        let reason =
-            if self.hold_until == Some(deadline) { LostReason::MaxHold } else { LostReason::Expired };
+        let reason = match self.hold_until {
+            Some(limit) if limit == deadline => LostReason::MaxHold,
+            _ if self.is_blocked(now) => LostReason::Blocked,
+            _ => LostReason::Expired,
+        };
         if !self.replace(State::Until(deadline), State::Over(reason)) {
             // A renewal or an end came in between.
             return self.check(now);

@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod fence;
+pub(crate) mod heartbeat;
 pub(crate) mod host;
 pub(crate) mod key;
 pub(crate) mod lease;

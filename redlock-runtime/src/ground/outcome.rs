@@ -71,10 +71,14 @@ pub enum LostReason {
     TicketOver,
     /// A ticket was redeemed a second time, or after its time: another caller has the lock.
     TicketUsed,
+    /// The body of a [leader](crate::Election::lead) was not polled, and did not ask
+    /// [`is_leading`](crate::Term::is_leading), for its
+    /// [`max_blocked`](crate::Election::max_blocked), so its lease was not renewed any more.
+    Blocked,
 }
 
 impl LostReason {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,
@@ -85,6 +89,7 @@ impl LostReason {
         Self::HandedOver,
         Self::TicketOver,
         Self::TicketUsed,
+        Self::Blocked,
     ];
 
     /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a
@@ -108,6 +113,7 @@ impl LostReason {
             Self::HandedOver => "handed_over",
             Self::TicketOver => "ticket_over",
             Self::TicketUsed => "ticket_used",
+            Self::Blocked => "blocked",
         }
     }
 
@@ -143,6 +149,7 @@ impl fmt::Display for LostReason {
             Self::TicketOver => "its ticket was redeemed before and the lock released since, or its time is over, or the server has \
                  forgotten it",
             Self::TicketUsed => "its ticket was redeemed before, or not in time, and another caller has it",
+            Self::Blocked => "the body of its leader was blocked for longer than `max_blocked`, so its lease was not renewed",
         })
     }
 }

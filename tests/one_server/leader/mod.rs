@@ -1,6 +1,7 @@
 //! One of many leads: who follows a leader that dies, freezes, fails, resigns or shuts down, and
 //! are two bodies ever inside at a time.
 
+mod blocked;
 #[cfg(unix)]
 mod processes;
 mod record;

@@ -6,6 +6,7 @@ mod attributes_are_kept;
 mod every_option;
 mod holding;
 mod keys;
+mod leaders;
 pub mod lints;
 mod many_keys;
 mod older_async_trait_shape;

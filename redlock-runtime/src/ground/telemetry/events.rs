@@ -97,13 +97,16 @@ pub enum TermEnd {
     Lost,
     /// The manager was [shut down](crate::LockManager::shutdown).
     ManagerClosed,
-    /// The future of [`lead`](crate::Election::lead) was dropped, or the body panicked.
+    /// The future of [`lead`](crate::Election::lead) was dropped.
     Dropped,
+    /// The body, or other code of its task, panicked. Nobody stands by here any more, unless the
+    /// program calls [`lead`](crate::Election::lead) again.
+    Panicked,
 }
 
 impl TermEnd {
     /// The name of the end, as in the label `end` of metrics: `returned`, `failed`, `resigned`,
-    /// `lost`, `manager_closed` or `dropped`.
+    /// `lost`, `manager_closed`, `dropped` or `panicked`.
     ///
     /// # Examples
     ///
@@ -119,6 +122,7 @@ impl TermEnd {
             Self::Lost => "lost",
             Self::ManagerClosed => "manager_closed",
             Self::Dropped => "dropped",
+            Self::Panicked => "panicked",
         }
     }
 }

@@ -72,6 +72,28 @@ pub(crate) fn lost(key: &str, reason: LostReason) {
     tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");
 }
 
+/// A task that is spawned tells of its panic only whoever awaits it.
+pub(super) fn leader_panicked(key: &str, term: u64) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(
+        target: "redlocked",
+        key,
+        term,
+        "the task of a leader panicked: this process does not stand by for the key any more"
+    );
+}
+
+/// The engine stops renewing the lock of a leader.
+pub(crate) fn leader_blocked(key: &str, blocked_for: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        key,
+        blocked_ms = milliseconds(blocked_for),
+        "the body of a leader is blocked: its lock is not renewed until the body runs again"
+    );
+}
+
 /// Callers of one lock differ in how many they let in: 0 is any number.
 #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
 pub(crate) fn limits_differ(key: &str, limit: Limit, other: Limit) {

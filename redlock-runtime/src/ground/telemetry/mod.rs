@@ -21,8 +21,8 @@ use crate::ground::owner::Origin;
 pub(crate) use events::Events;
 pub use events::{LockEvent, TermEnd};
 pub(crate) use log::{
-    Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, limits_differ, lost, refused,
-    unreachable,
+    Found, broke, cannot_hand_over, connected, kept_too_short, leader_blocked, limit_of_waits, limits_differ,
+    lost, refused, unreachable,
 };
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) use log::{request_failed, request_not_served};
@@ -121,7 +121,11 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         if !self.is_over {
-            self.ends(TermEnd::Dropped, None);
+            let panics = std::thread::panicking();
+            if panics {
+                log::leader_panicked(&self.key, self.term);
+            }
+            self.ends(if panics { TermEnd::Panicked } else { TermEnd::Dropped }, None);
         }
     }
 }

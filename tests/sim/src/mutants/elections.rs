@@ -1,7 +1,9 @@
 //! Defects of elections.
 
-use super::files::{ANNOUNCING, LEAD, TERM};
-use super::{ACTS_IN_TERM, KNOWN_LEADER, LEFT_BEHIND, Mutant, NO_ORPHAN, TOLD_OF_ITS_END, edit};
+use super::files::{ANNOUNCING, HOLDING, LEAD, TERM};
+use super::{
+    ACTS_IN_TERM, BLOCKED_IS_REPLACED, KNOWN_LEADER, LEFT_BEHIND, Mutant, NO_ORPHAN, TOLD_OF_ITS_END, edit,
+};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -20,8 +22,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NO_ORPHAN,
         edits: &[edit(
             LEAD,
-            "let released = lead.step_down(end, None);",
-            "let released = std::future::ready(std::mem::forget(lead));",
+            "let _ = lead.step_down(TermEnd::Resigned, None).await;",
+            "std::mem::forget(lead);",
         )],
     },
     Mutant {
@@ -47,8 +49,18 @@ pub(super) const ALL: &[Mutant] = &[
         violates: TOLD_OF_ITS_END,
         edits: &[edit(
             TERM,
-            "first(over, lost).await;",
-            "first(over, lost).await;\n            std::future::pending::<()>().await;",
+            "first(pin!(first(over, lost)), pin!(beats)).await;",
+            "first(pin!(first(over, lost)), pin!(beats)).await;\n            std::future::pending::<()>().await;",
+        )],
+    },
+    Mutant {
+        name: "leader-that-blocks-is-renewed",
+        wrong: "The lock of a body that does not run is renewed for ever.",
+        violates: BLOCKED_IS_REPLACED,
+        edits: &[edit(
+            HOLDING,
+            "} else if held.is_led_by_a_blocked_body(cx.now) {",
+            "} else if held.is_led_by_a_blocked_body(cx.now) && cx.abilities.votes {",
         )],
     },
     Mutant {

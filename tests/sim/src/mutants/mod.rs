@@ -136,6 +136,7 @@ const READ: &str = "nobody waits beside a result";
 const STAYS_INTERRUPTED: &str = "an interrupted body waits for an operator";
 const BY_ACCIDENT: &str = "a body is interrupted by an accident";
 const ACTS_IN_TERM: &str = "a leader acts only in its term";
+const BLOCKED_IS_REPLACED: &str = "a leader that blocks is replaced";
 const TOLD_OF_ITS_END: &str = "a task is told of the end of its term";
 const KNOWN_LEADER: &str = "the server knows its leader";
 const LEFT_BEHIND: &str = "nothing is left after shutdown";

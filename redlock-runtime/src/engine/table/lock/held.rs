@@ -26,6 +26,7 @@ use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::lease::{Lease, safe_until};
 use crate::ground::outcome::LostReason;
+use crate::ground::telemetry;
 use crate::ground::tick::{Tick, TickMissed};
 use crate::ground::token::Token;
 
@@ -588,7 +589,18 @@ impl Held {
         }
     }
 
-    /// The server refused for now: renew again soon.
+    /// A body that does not run must not lead, and cannot step down: the lock is not renewed until
+    /// the body gives a sign of life, so that it ends unless the body does so in time.
+    pub(super) fn is_led_by_a_blocked_body(&self, now: Moment) -> bool {
+        let Some(heartbeat) = self.lease.heartbeat() else { return false };
+        let Some(blocked_for) = heartbeat.blocked_for(now) else { return false };
+        if heartbeat.is_to_be_reported() {
+            telemetry::leader_blocked(self.lease.key(), blocked_for);
+        }
+        true
+    }
+
+    /// The server refused, or the body of a leader is blocked, for now: renew again soon.
     pub(super) fn retry(&mut self, now: Moment) {
         let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
         self.next_renewal = Some(now.after(pause));

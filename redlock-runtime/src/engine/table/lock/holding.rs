@@ -180,6 +180,9 @@ impl Lock {
         if let Some(held) = self.held_mut(id)
             && held.lease().check(cx.now).is_some()
         {
+            if let Some(heartbeat) = held.lease().heartbeat() {
+                heartbeat.beat(cx.now);
+            }
             held.change_ttl(cx.now, extension, cx.now.after(cx.settings.io_timeout));
             self.renew(cx, id);
         }
@@ -223,11 +226,13 @@ impl Lock {
     /// Sends a renewal, if one is wanted, and a watch.
     pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
         let Some(held) = self.held_mut(id) else { return };
-        if cx.connected && held.wants_renewal() {
+        if !cx.connected || !held.wants_renewal() {
+            held.suspend();
+        } else if held.is_led_by_a_blocked_body(cx.now) {
+            held.retry(cx.now);
+        } else {
             held.set_renewing(cx.now);
             cx.outbox.push_urgent((id, held.renewal_request(cx.now)));
-        } else {
-            held.suspend();
         }
         // The renewal changes the key, which ends the watch.
         self.watch(cx, id);

@@ -266,3 +266,86 @@ fn the_reason_for_which_a_ttl_is_not_confirmed_is_told() {
     let Ok(Err(error)) = outcome.try_recv() else { unreachable!("it is over") };
     assert!(error.to_string().contains("MISCONF no disk"), "{error}");
 }
+
+/// A leader whose body may give no sign of life for a third of its ttl and a second more.
+fn leader() -> (Scenario, Arc<Lease>) {
+    let (scenario, lease) = holder();
+    lease.set_led(scenario.now, TTL / 3 + SECOND);
+    (scenario, lease)
+}
+
+fn beats(scenario: &Scenario, lease: &Lease) {
+    if let Some(heartbeat) = lease.heartbeat() {
+        heartbeat.beat(scenario.now);
+    }
+}
+
+/// Until the engine renews, for a ttl at most.
+fn renews_within(scenario: &mut Scenario, limit: Duration) -> Option<Duration> {
+    let start = scenario.now;
+    while scenario.now.since(start) < limit {
+        scenario.passes(SECOND);
+        scenario.tick();
+        let sent = std::mem::take(&mut scenario.sent);
+        if sent.iter().any(|(_, _, request)| request.action == RENEW) {
+            return Some(scenario.now.since(start));
+        }
+    }
+    None
+}
+
+#[test]
+fn a_leader_whose_body_is_blocked_is_not_renewed_and_loses_its_lock() {
+    let (mut scenario, lease) = leader();
+    scenario.passes(TTL / 3);
+    scenario.tick();
+    scenario.answers(RENEW, Reply::Done);
+    let ends = lease.deadline();
+    assert_eq!(renews_within(&mut scenario, TTL), None);
+    assert_eq!(lease.lost_reason(), Some(LostReason::Blocked));
+    assert!(ends.is_some_and(|ends| ends <= scenario.now), "its last renewal has given it one ttl");
+}
+
+#[test]
+fn a_leader_whose_body_runs_again_in_time_is_renewed_soon() {
+    let (mut scenario, lease) = leader();
+    scenario.passes(TTL / 3);
+    scenario.tick();
+    scenario.answers(RENEW, Reply::Done);
+    assert_eq!(renews_within(&mut scenario, TTL / 2), None);
+    beats(&scenario, &lease);
+    let after = renews_within(&mut scenario, TTL);
+    assert!(after.is_some_and(|after| after <= 2 * SECOND), "{after:?}");
+    assert_eq!(lease.lost_reason(), None);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_while_its_body_is_blocked_is_not_renewed_over_the_next_connection() {
+    let (mut scenario, lease) = leader();
+    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.passes(TTL / 2);
+    scenario.connects();
+    scenario.send();
+    assert!(!scenario.unanswered().iter().any(|(_, action)| *action == RENEW), "{:?}", scenario.unanswered());
+    scenario.sent.clear();
+    beats(&scenario, &lease);
+    assert!(renews_within(&mut scenario, TTL / 3).is_some());
+}
+
+#[test]
+fn a_body_that_changes_its_ttl_is_not_blocked() {
+    let (mut scenario, _lease) = leader();
+    scenario.passes(TTL / 2);
+    let _extended = extends(&mut scenario, 10 * TTL);
+    scenario.answers(renewal(1, false), Reply::Done);
+}
+
+#[test]
+fn the_next_holder_of_the_lock_of_a_leader_is_no_leader() {
+    let (scenario, lease) = leader();
+    assert!(lease.heartbeat().is_some());
+    drop(scenario);
+    let (mut scenario, lease) = holder();
+    assert!(lease.heartbeat().is_none());
+    assert!(renews_within(&mut scenario, TTL).is_some(), "a lock without a leader needs no sign of life");
+}
