@@ -4,11 +4,24 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sha1_smol::Sha1;
+
 use crate::ground::error::LockError;
 use crate::ground::token::Token;
 
 /// The first letter of the text of each ticket: how the rest is to be read.
-const FORMAT: char = '1';
+const FORMAT: char = '2';
+
+/// The last letters of that text are the first ones of the SHA-1 of what they follow, so that a text
+/// of which a part is lost is no ticket.
+const CHECK_LENGTH: usize = 8;
+
+/// Of the bytes that a text shows.
+fn check_of(bytes: &[u8]) -> String {
+    let mut digest = Sha1::from(bytes).digest().to_string();
+    digest.truncate(CHECK_LENGTH);
+    digest
+}
 
 /// Stands between the prefix, the key and the token in that text: none of them holds it.
 const SEPARATOR: char = '\0';
@@ -100,11 +113,13 @@ impl Ticket {
     #[must_use]
     pub fn expose(&self) -> String {
         let parts = [&*self.prefix, &*self.key, self.token.value()];
+        let bytes = parts.join(SEPARATOR.encode_utf8(&mut [0; 4])).into_bytes();
         let mut text = String::from(FORMAT);
-        for byte in parts.join(SEPARATOR.encode_utf8(&mut [0; 4])).bytes() {
+        for byte in &bytes {
             // Writing to a string cannot fail.
             let _ = write!(text, "{byte:02x}");
         }
+        text.push_str(&check_of(&bytes));
         text
     }
 
@@ -136,15 +151,17 @@ impl FromStr for Ticket {
 
 impl Ticket {
     fn read(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(FORMAT)?.as_bytes();
+        let text = text.strip_prefix(FORMAT)?;
+        let (digits, check) = text.split_at_checked(text.len().checked_sub(CHECK_LENGTH)?)?;
         let byte = |two: &[u8]| match two {
             [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()
             }
             _ => None,
         };
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-        let parts = String::from_utf8(bytes?).ok()?;
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.filter(|bytes| check_of(bytes) == check)?;
+        let parts = String::from_utf8(bytes).ok()?;
         let mut parts = parts.split(SEPARATOR);
         let (Some(prefix), Some(key), Some(token), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -192,7 +209,8 @@ impl<'de> serde_core::Deserialize<'de> for Ticket {
     }
 }
 
-/// A text is not that of a [`Ticket`]. The error does not show it.
+/// A text is not that of a [`Ticket`], or not all of it: a column or a header was too short. The
+/// error does not show it.
 ///
 /// # Examples
 ///
@@ -210,3 +228,31 @@ impl fmt::Display for NotATicket {
 }
 
 impl std::error::Error for NotATicket {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_which_a_part_is_lost_is_no_ticket() {
+        let token = Token::from_value("0123456789012345678901@web-3:4711");
+        for (prefix, key) in [("lock:", "export:7"), ("", "k"), ("ü:", "schlüssel")] {
+            let ticket = Ticket { prefix: prefix.into(), key: key.into(), token: token.clone() };
+            let text = ticket.expose();
+            assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            assert_eq!(text.parse(), Ok(ticket));
+            for cut in 0..text.len() {
+                assert_eq!(text[..cut].parse::<Ticket>(), Err(NotATicket(())), "behind letter {cut}");
+                assert_eq!(text[cut + 1..].parse::<Ticket>(), Err(NotATicket(())), "up to letter {cut}");
+                let without = format!("{}{}", &text[..cut], &text[cut + 1..]);
+                assert_eq!(without.parse::<Ticket>(), Err(NotATicket(())), "without letter {cut}");
+                let other = if text.as_bytes()[cut] == b'3' { "4" } else { "3" };
+                let changed = format!("{}{other}{}", &text[..cut], &text[cut + 1..]);
+                assert_eq!(changed.parse::<Ticket>(), Err(NotATicket(())), "with another letter {cut}");
+            }
+            for longer in [format!("{text}0"), format!("{text}00"), format!("{text}é"), format!(" {text}")] {
+                assert_eq!(longer.parse::<Ticket>(), Err(NotATicket(())));
+            }
+        }
+    }
+}

@@ -218,6 +218,65 @@ fn a_caller_that_leaves_at_any_moment_leaves_no_ticket() {
 
 /// One command gives the lock away, one takes it over, and one releases it.
 #[test]
+fn a_ticket_that_nobody_will_redeem_goes_back_and_the_next_waiter_has_its_lock_at_once() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    let ticket = |lasts| locks.lock("k").acquire_blocking().unwrap().into_ticket_blocking(lasts).unwrap();
+    let unsent = ticket(MINUTE * 60);
+    let waiter = {
+        let others = others.clone();
+        thread::spawn(move || others.lock("k").wait_forever().acquire_blocking().unwrap())
+    };
+    eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
+    let start = Instant::now();
+    // By a process that has read it.
+    assert!(others.cancel_ticket_blocking(unsent.expose().parse().unwrap()).unwrap());
+    let guard = waiter.join().unwrap();
+    assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+
+    assert!(!locks.cancel_ticket_blocking(unsent.clone()).unwrap(), "the waiter keeps its lock");
+    assert!(guard.is_held() && others.inspect_blocking("k").unwrap().is_some());
+    assert_eq!(reason(locks.redeem(unsent).acquire_blocking()), LostReason::TicketUsed);
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+
+    let unused = ticket(MINUTE);
+    assert!(locks.cancel_ticket_blocking(unused.clone()).unwrap());
+    assert_eq!(reason(locks.redeem(unused.clone()).acquire_blocking()), LostReason::TicketOver);
+    assert!(!locks.cancel_ticket_blocking(unused).unwrap());
+    drop((locks, others));
+    server.assert_nothing_left();
+}
+
+#[test]
+fn a_ticket_that_was_redeemed_is_not_taken_back() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let ticket = guard.into_ticket_blocking(MINUTE).unwrap();
+    let redeemed = connect(&server).redeem(ticket.clone()).acquire_blocking().unwrap();
+    assert!(!locks.cancel_ticket_blocking(ticket).unwrap());
+    assert!(redeemed.is_held());
+    assert_eq!(redeemed.release_blocking().unwrap(), ReleaseOutcome::Released);
+
+    let other = LockManager::builder(server.url()).prefix("other:").connect_blocking().unwrap();
+    let guard = other.lock("k").min_hold(MINUTE).acquire_blocking().unwrap();
+    let ticket = guard.into_ticket_blocking(MINUTE).unwrap();
+    let error = locks.cancel_ticket_blocking(ticket.clone()).unwrap_err();
+    assert!(matches!(error, LockError::InvalidRequest { .. }), "{error}");
+    assert!(other.cancel_ticket_blocking(ticket).unwrap());
+    assert!(other.lock("k").acquire_blocking().is_ok(), "its `min_hold` has ended with the hand-over");
+}
+
+#[test]
+fn a_text_that_was_cut_off_is_no_ticket() {
+    let server = RedisServer::start();
+    let guard = connect(&server).lock("export:7").acquire_blocking().unwrap();
+    let text = guard.into_ticket_blocking(MINUTE).unwrap().expose();
+    assert!((0..text.len()).all(|cut| text[..cut].parse::<Ticket>().is_err()));
+    assert!(text.parse::<Ticket>().is_ok());
+}
+
+#[test]
 fn each_step_costs_one_command() {
     let server = RedisServer::start();
     let locks = connect(&server);

@@ -53,7 +53,8 @@ def answers(reply, what):
 
 def ticket_of(token, lock):
     """Its text."""
-    return "1" + "\0".join([PREFIX, lock[len(PREFIX):], token]).encode().hex()
+    data = "\0".join([PREFIX, lock[len(PREFIX):], token]).encode()
+    return "2" + data.hex() + hashlib.sha1(data).hexdigest()[:8]
 
 
 class Busy(Exception):
@@ -335,7 +336,9 @@ class Client:
 
     async def redeem(self, ticket, ttl):
         """The lock of a ticket, past the queue."""
-        prefix, key, token = bytes.fromhex(ticket.removeprefix("1")).decode().split("\0")
+        data = bytes.fromhex(ticket[1:-8])
+        assert ticket[0] == "2" and hashlib.sha1(data).hexdigest()[:8] == ticket[-8:]
+        prefix, key, token = data.decode().split("\0")
         assert prefix == PREFIX
         attempt = Attempt(self, key, ttl, True)
         self.attempts[attempt.token] = attempt
