@@ -40,11 +40,12 @@ struct Receipt {
     once = "24h",
     once_by = "{cents}",
     on_interrupted = "error",
+    spawn,
     ttl = "1s",
     wait = "20s",
     manager = locks
 )]
-async fn charge(locks: &LockManager, order: u64, cents: u64) -> Result<Receipt, LockError> {
+async fn charge(locks: LockManager, order: u64, cents: u64) -> Result<Receipt, LockError> {
     let by = std::env::var(NUMBER).unwrap_or_default();
     println!("charges");
     if order == BAD_LUCK {
@@ -63,7 +64,7 @@ async fn shop(url: &str) -> Result<(), Box<dyn Error>> {
     for line in io::stdin().lock().lines() {
         let line = line?;
         let (order, cents) = line.split_once(' ').ok_or("an order and its cents")?;
-        match charge(&locks, order.parse()?, cents.parse()?).await {
+        match charge(locks.clone(), order.parse()?, cents.parse()?).await {
             Ok(receipt) => println!("receipt of {} from {}", receipt.cents, receipt.by),
             Err(error) => println!("{:?}: {error}", error.kind()),
         }

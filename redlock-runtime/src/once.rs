@@ -6,6 +6,7 @@
 //! lock. [`ResultCodec`] says how a result is written, [`Json`] by default.
 
 mod faithful;
+mod spawned;
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +19,7 @@ use crate::engine::protocol::{Once as Record, Run};
 use crate::ground::error::LockError;
 use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::token::digest;
-use crate::guard::LockGuard;
+use crate::guard::{LockGuard, PendingRelease};
 use crate::reentrancy;
 use crate::request::LockRequest;
 use crate::run::until_lost;
@@ -166,7 +167,8 @@ impl<C> OnceRequest<C> {
     /// # Cancel safety
     ///
     /// Dropping the future drops the body, which counts as interrupted if it has begun, and releases
-    /// the lock in the background.
+    /// the lock in the background. A web framework does so when its client hangs up:
+    /// [`run_spawned`](Self::run_spawned) runs the body to its end.
     ///
     /// # Examples
     ///
@@ -254,10 +256,20 @@ impl<C> OnceRequest<C> {
     where
         C: ResultCodec<T>,
     {
-        let (ending, output) = Ending::of(&self.codec, output);
-        let released = guard.begin_finish(&ending.run()).await;
+        let (ending, released, output) = self.ends(guard, output);
+        let released = released.await;
         ending.check(guard.key(), released)?;
         Ok(output.map(Once::Ran))
+    }
+
+    /// Sends the result of the body. Nobody has to wait for the answer.
+    fn ends<T, E>(&self, guard: &LockGuard, output: Result<T, E>) -> (Ending, PendingRelease, Result<T, E>)
+    where
+        C: ResultCodec<T>,
+    {
+        let (ending, output) = Ending::of(&self.codec, output);
+        let released = guard.begin_finish(&ending.run());
+        (ending, released, output)
     }
 
     /// As [`run_blocking`](Self::run_blocking), for an error of the body that need not be one of the
@@ -293,6 +305,10 @@ impl<C> OnceRequest<C> {
         Ok(output.map(Once::Ran))
     }
 
+    fn key(&self) -> Arc<str> {
+        self.request.keys.as_slice().first().map_or("", String::as_str).into()
+    }
+
     /// The request for the lock, and where the engine leaves the result of a body that is done.
     fn ask(&self, ignored: Option<Arc<[u8]>>) -> (LockRequest, Arc<Record>) {
         let record = Arc::new(Record {
@@ -320,10 +336,7 @@ impl<C> OnceRequest<C> {
         match self.codec.decode(&result) {
             Ok(value) => Ok(Ok(Begun::Done(value))),
             Err(_) if self.on_undecodable == OnUndecodable::Rerun => Ok(Err(result)),
-            Err(error) => {
-                let key = self.request.keys.as_slice().first().map_or("", String::as_str).into();
-                Err(LockError::Undecodable { key, reason: error.to_string().into() })
-            }
+            Err(error) => Err(LockError::Undecodable { key: self.key(), reason: error.to_string().into() }),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `everywhere` | does each backend run a body once, and hand its result to everybody |
 //! | `moving` | what becomes of a record whose primary is lost, or whose slot moves |
 //! | `results` | is a replayed result the same as that of the body |
+//! | `spawned` | does a body in a task of its own run to its end when its caller goes away |
 //! | `crowd` | what a thousand waiters for one result cost |
 //! | `interrupted` | what a body leaves whose process is killed, whose lock is lost, or whose caller has gone |
 //! | `by_hand` | what stands on the server, and what the library says of what others have written there |
@@ -25,6 +26,7 @@ mod everywhere;
 mod interrupted;
 mod moving;
 mod results;
+mod spawned;
 
 use std::time::Duration;
 

@@ -87,6 +87,11 @@ impl LockArgs {
         self.release.as_ref().is_some_and(|release| release.in_background == Some(true))
     }
 
+    /// `spawn`.
+    pub(crate) fn spawn(&self) -> Option<&Ident> {
+        self.once.as_ref()?.spawn.as_ref()
+    }
+
     /// The name that the body sees its lock under.
     pub(crate) fn binding(&self) -> Option<&Ident> {
         self.ticket.as_ref().or(self.guard.as_ref())
@@ -140,6 +145,10 @@ impl LockArgs {
             self.global = value.then_some(name);
         } else if name == "shared" {
             self.shared = value.then_some(name);
+        } else if name == "spawn" {
+            let once = self.once.get_or_insert_default();
+            once.words.push(name.clone());
+            once.spawn = value.then_some(name);
         } else {
             self.reentrant = Some(value);
         }
@@ -156,6 +165,8 @@ pub(crate) struct Once {
     /// The words of the runtime.
     pub(crate) interrupted: Option<&'static str>,
     pub(crate) undecodable: Option<&'static str>,
+    /// The word itself, for its span.
+    pub(crate) spawn: Option<Ident>,
 }
 
 /// The options seen so far.
@@ -254,7 +265,7 @@ impl Draft {
                 args.release = Some(Release { name, in_background: errors.keep(value::release(&value)) });
             }
             "permits" => args.permits = errors.keep(permits::permits(value)),
-            "global" | "shared" | "reentrant" => {
+            "global" | "shared" | "reentrant" | "spawn" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
                     self.global_is_broken &= text != "global";
                     args.flag(name, value);

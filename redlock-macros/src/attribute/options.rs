@@ -3,7 +3,7 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 26] = [
+pub(crate) const OPTIONS: [&str; 27] = [
     "key",
     "keys",
     "global",
@@ -26,6 +26,7 @@ pub(crate) const OPTIONS: [&str; 26] = [
     "once_by",
     "on_interrupted",
     "on_undecodable",
+    "spawn",
     "manager",
     "on_busy",
     "on_error",
@@ -33,13 +34,13 @@ pub(crate) const OPTIONS: [&str; 26] = [
 ];
 
 /// The options that need no value.
-pub(crate) const FLAGS: [&str; 3] = ["global", "shared", "reentrant"];
+pub(crate) const FLAGS: [&str; 4] = ["global", "shared", "reentrant", "spawn"];
 
 /// The options that take a duration.
 pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 22] = [
+const SYNONYMS: [(&str, &[&str]); 23] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("global", &["singleton", "oneforall"]),
@@ -160,6 +161,7 @@ const SYNONYMS: [(&str, &[&str]); 22] = [
             "memoize",
         ],
     ),
+    ("spawn", &["spawned", "detached", "task", "owntask", "uncancellable"]),
     ("once_by", &["fingerprint", "payload", "requesthash"]),
     ("ticket", &["handover", "handoff", "detach", "giveaway", "transfer"]),
     (
@@ -282,6 +284,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "once_by" => "once_by = \"{amount}\"",
         "on_interrupted" => "on_interrupted = \"error\"",
         "on_undecodable" => "on_undecodable = \"rerun\"",
+        "spawn" => "spawn = true",
         "manager" => "manager = self.locks",
         "on_busy" => "on_busy = Ok(())",
         "on_error" => "on_error = |error| ...",

@@ -207,6 +207,9 @@ fn without_renewal(args: &LockArgs, errors: &mut Errors) {
 
 /// Options that a sync function cannot have.
 pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
+    if let Some(spawn) = args.spawn() {
+        errors.at(spawn, "a sync body runs to its end, whether its caller waits or not: remove `spawn`");
+    }
     let Some(OnLost { name, value: Some(WhenLost::Cancel | WhenLost::Finish) }) = &args.on_lost else {
         return;
     };

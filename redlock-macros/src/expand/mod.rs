@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, Ident};
 use self::request::Request;
 use crate::attribute::LockArgs;
 use crate::attribute::value::WhenMissed;
-use crate::checks::{conflicts, features, global, hand_over, transaction};
+use crate::checks::{conflicts, features, global, hand_over, spawned, transaction};
 use crate::errors::{Errors, compile_errors};
 use crate::facade;
 use crate::function::captures::{Captures, Mentions};
@@ -130,6 +130,7 @@ impl<'a> Expansion<'a> {
         refuse_stream(&function.sig, errors);
         transaction::refuse_lent(args, function, errors);
         hand_over::refuse_of_a_guard(args, function, errors);
+        spawned::refuse_borrows(args, &function.sig, errors);
         expansion.refuse_shadow(errors);
         conflicts::with_the_return_type(args, &function.sig, errors);
         let body = match future {
@@ -359,7 +360,15 @@ impl<'a> Expansion<'a> {
             (true, false) => "run_once",
             (true, true) => "run_once_with_guard",
         };
-        let run = Ident::new(run, span);
+        let run = if let Some(word) = self.args.spawn() {
+            // rustc points at the word where a body cannot be spawned.
+            let run = if guarded { "spawn_with_guard" } else { "spawn" };
+            let run = Ident::new(run, span.located_at(word.span()));
+            quote_spanned!(span=> #krate::OnceRequest::#run)
+        } else {
+            let run = Ident::new(run, span);
+            quote_spanned!(span=> #krate::__private::#run)
+        };
         let locked = quote_spanned! {span=>
             {
                 #lock
@@ -373,7 +382,7 @@ impl<'a> Expansion<'a> {
         } else {
             quote_spanned!(span=> #krate::__private::call(move || #locked))
         };
-        self.outcome(&quote_spanned!(span=> #krate::__private::#run(#locked).await), false)
+        self.outcome(&quote_spanned!(span=> #run(#locked).await), false)
     }
 
     /// The user's statements at the place of their braces: rustc takes names, lints and the edition

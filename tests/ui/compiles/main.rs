@@ -10,6 +10,7 @@ mod leaders;
 pub mod lints;
 mod many_keys;
 mod older_async_trait_shape;
+mod own_task;
 mod readme;
 mod renamed_crate;
 mod return_types;
