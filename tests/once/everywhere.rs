@@ -305,6 +305,81 @@ fn a_record_expires() {
 }
 
 #[test]
+fn a_record_lasts_for_as_long_as_its_runner_and_from_its_end_for_once() {
+    const LASTS: Duration = Duration::from_millis(300);
+    runtime().block_on(async {
+        for (name, [first, second], _backend) in Backend::two().await {
+            let once = |locks: &LockManager, by: &str| {
+                let request = locks.lock("k").ttl(SECOND).once(LASTS).by(by);
+                request.on_interrupted(OnInterrupted::Error)
+            };
+            let inside = once(&first, "500").run(async |_guard| {
+                // Several renewals, and several times as long as its record would last by itself.
+                tokio::time::sleep(2 * SECOND).await;
+                let other = counted(once(&second, "900"), &AtomicU32::new(0)).await;
+                assert!(matches!(other, Err(LockError::KeyReused { .. })), "{name}: {other:?}");
+                assert!(!second.once_record("k").await?.unwrap().is_done(), "{name}");
+                Ok::<_, LockError>(1)
+            });
+            assert_eq!(inside.await, Ok(Once::Ran(1)), "{name}");
+            let (end, same) = (Instant::now(), counted(once(&second, "500"), &AtomicU32::new(7)).await);
+            assert!(same == Ok(Once::Replayed(1)) || end.elapsed() >= LASTS, "{name}: {same:?}");
+            tokio::time::sleep(LASTS).await;
+            assert_eq!(second.once_record("k").await, Ok(None), "{name}");
+            // One that is interrupted after that time is not forgotten.
+            let dropped = once(&first, "500").run(async |_guard| {
+                tokio::time::sleep(LIMIT).await;
+                Ok::<u32, LockError>(1)
+            });
+            assert!(tokio::time::timeout(2 * SECOND, dropped).await.is_err());
+            let next = once(&second, "500").run(async |_guard| Ok::<_, LockError>(2)).await;
+            let next = if matches!(&next, Err(error) if error.is_busy()) {
+                counted(
+                    second.lock("k").wait(LIMIT).once(LASTS).by("500").on_interrupted(OnInterrupted::Error),
+                    &AtomicU32::new(0),
+                )
+                .await
+            } else {
+                next
+            };
+            assert!(matches!(next, Err(LockError::Interrupted { .. })), "{name}: {next:?}");
+        }
+    });
+}
+
+#[test]
+fn a_result_survives_a_body_that_fails_in_its_place() {
+    runtime().block_on(async {
+        for (name, [older, newer], _backend) in Backend::two().await {
+            let text = |locks| once(locks, "k").run(async |_guard| Ok::<_, LockError>("seven".to_owned()));
+            assert_eq!(text(&older).await, Ok(Once::Ran("seven".to_owned())), "{name}");
+            let reruns = || once(&newer, "k").on_undecodable(OnUndecodable::Rerun);
+            for _ in 0..2 {
+                let failed = reruns().run(async |_guard| {
+                    assert_eq!(
+                        text(&older).await,
+                        Ok(Once::Replayed("seven".to_owned())),
+                        "{name}: meanwhile"
+                    );
+                    Err::<u32, _>(LockError::NotConfigured)
+                });
+                assert_eq!(failed.await, Err(LockError::NotConfigured), "{name}");
+                assert_eq!(text(&older).await, Ok(Once::Replayed("seven".to_owned())), "{name}");
+            }
+            let dropped = reruns().run(async |_guard| {
+                tokio::time::sleep(LIMIT).await;
+                Ok::<u32, LockError>(1)
+            });
+            assert!(tokio::time::timeout(SECOND / 5, dropped).await.is_err());
+            assert_eq!(text(&older).await, Ok(Once::Replayed("seven".to_owned())), "{name}");
+            assert_eq!(counted(reruns(), &AtomicU32::new(7)).await, Ok(Once::Ran(7)), "{name}");
+            let replaced = once(&older, "k").run(async |_guard| Ok::<_, LockError>(0)).await;
+            assert_eq!(replaced, Ok(Once::Replayed(7)), "{name}");
+        }
+    });
+}
+
+#[test]
 fn one_try_is_busy_while_the_body_runs() {
     runtime().block_on(async {
         for (name, [first, second], _backend) in Backend::two().await {

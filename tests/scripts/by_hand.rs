@@ -116,6 +116,7 @@ impl Scripts {
             "Leave",
             "AcquireOnce",
             "Finish",
+            "RenewOnce",
         ];
         let load = |name| {
             let script = redis::Script::new(&source(name));

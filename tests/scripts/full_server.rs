@@ -218,6 +218,22 @@ fn cases(script: &str) -> Vec<Case> {
             }
             cases
         }
+        "RenewOnce" => vec![
+            case(
+                "a body that runs",
+                &[held, started],
+                &[LOCK, ONCE],
+                &[OURS, "20000", "", DAY, &runner],
+                IsDone,
+            ),
+            case(
+                "to an earlier time",
+                &[held, started],
+                OF_ONCE,
+                &[OURS, "5000", "exactly", DAY, &runner],
+                IsDone,
+            ),
+        ],
         "Finish" | "FinishAlone" => {
             let mut cases = Vec::new();
             for (what, how) in [("a result", "done"), ("a failure", "undone"), ("interrupted", "interrupted")]

@@ -299,8 +299,8 @@ const MISTAKES: &[Mistake] = &[
     // Bodies that run once.
     mistake(
         "acquire_once",
-        "if found and found.result then return",
-        "if found and found.result and ARGV[3] == 'join' then return",
+        "if not ARGV[12] or",
+        "if not ARGV[12] and ARGV[3] == 'join' or ARGV[12] and",
         once::a_body_runs_once_and_those_that_wait_are_told,
     ),
     mistake(
@@ -330,8 +330,8 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         "acquire_once",
-        "redis.sha1hex(found.result) == ARGV[12]",
-        "true",
+        "redis.sha1hex(result) ~= ARGV[12]",
+        "false",
         once::a_result_that_is_ignored_counts_as_none,
     ),
     mistake(
@@ -372,6 +372,42 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("finish", "if kind == 'once' then", "if kind then", once::a_plain_waiter_behind_gets_the_lock),
     mistake("once", "'PX', lasts", "'PX', 1000", once::a_body_runs_once_and_those_that_wait_are_told),
+    mistake(
+        "acquire_once",
+        "ARGV[9] + ARGV[2] + GRACE",
+        "ARGV[9] + 0",
+        once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
+    ),
+    mistake(
+        "acquire_once",
+        "before = found.ends .. '|' .. found.before",
+        "",
+        once::a_result_that_is_ignored_survives_a_body_that_fails,
+    ),
+    mistake(
+        "keep_result",
+        "if found.before then redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left)) end",
+        "",
+        once::a_result_that_is_ignored_survives_a_body_that_fails,
+    ),
+    mistake(
+        "renew_once",
+        "if parse(value_of(KEYS[1])) == ARGV[1] then",
+        "if false then",
+        once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
+    ),
+    mistake(
+        "renew_once",
+        "'^[^|]*|s|%d+|(%x+)|') == ARGV[5] then",
+        "'^[^|]*|.|%d+|(%x+)|') then",
+        once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
+    ),
+    mistake(
+        "renew_once",
+        "ARGV[4] + math.max(ARGV[2], redis.call('PTTL', KEYS[1])) + GRACE",
+        "ARGV[4] + ARGV[2] + GRACE\nredis.call('PEXPIRE', key, string.format('%.0f', lasts))",
+        once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
+    ),
 ];
 
 #[test]
@@ -393,7 +429,7 @@ fn each_mistake_in_the_scripts_is_found() {
 /// As `each_mistake_in_the_scripts_is_found`, for those of bodies that run once, which are found in a moment.
 #[test]
 fn each_mistake_in_the_record_of_a_body_is_found() {
-    let parts = ["acquire_once", "keep_result", "finish", "once"];
+    let parts = ["acquire_once", "keep_result", "finish", "once", "renew_once"];
     let of_bodies = MISTAKES.iter().filter(|mistake| parts.contains(&mistake.edit.0));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_bodies.filter(survives).map(|mistake| mistake.edit).collect();

@@ -198,8 +198,94 @@ pub(crate) fn a_result_that_is_ignored_counts_as_none() {
     assert_eq!(ask_without(&mut scripts, &next, "0", &without(its)), Asked::Runs);
 }
 
+fn lasts(scripts: &mut Scripts) -> i64 {
+    scripts.run(&["PTTL", ONCE])
+}
+
+pub(crate) fn a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once() {
+    let mut scripts = Scripts::start();
+    let [runs, other, _] = three(&mut scripts);
+    let renew = |scripts: &mut Scripts, caller: &Caller, ttl: &str, how: &str| {
+        let keys: &[&str] =
+            if how.is_empty() { &[LOCK, ONCE] } else { &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE] };
+        match scripts.call_with("RenewOnce", keys, &[&*caller.token, ttl, how, "1000", &runner(caller)]) {
+            Value::Int(held) => held == 1,
+            other => panic!("{other:?}"),
+        }
+    };
+    let without = |caller: &Caller| ["-".to_owned(), "1000".to_owned(), runner(caller), "error".to_owned()];
+    let of_runs = without(&runs);
+    assert_eq!(
+        ask_without(&mut scripts, &runs, "join", &of_runs.each_ref().map(String::as_str)),
+        Asked::Runs
+    );
+    assert!((30_900..=31_100).contains(&lasts(&mut scripts)), "its lock lasts for 30 s");
+    for (ttl, how, least) in [
+        ("40000", "", 40_900),
+        ("20000", "", 40_900),
+        ("50000", "exactly", 50_900),
+        ("10000", "exactly", 50_900),
+    ] {
+        assert!(renew(&mut scripts, &runs, ttl, how));
+        let left = lasts(&mut scripts);
+        assert!((least..=least + 200).contains(&left), "{ttl} {how}: {left}");
+    }
+    // That of a runner before it, and of a body that is done, is as it was.
+    let record: String = scripts.run(&["GET", ONCE]);
+    for of_another in
+        [record.replace(&runner(&runs), &runner(&other)), record.replacen("|s|", "|d|", 1), String::new()]
+    {
+        let () = scripts.run(&["SET", ONCE, &of_another, "PX", "500"]);
+        assert!(renew(&mut scripts, &runs, "60000", ""), "the lock is renewed all the same");
+        assert!(lasts(&mut scripts) <= 500, "{of_another}");
+    }
+    let _: i64 = scripts.run(&["DEL", ONCE]);
+    let _: i64 = scripts.run(&["RPUSH", ONCE, "a list"]);
+    assert!(renew(&mut scripts, &runs, "60000", "") && lasts(&mut scripts) == -1);
+    assert!(!renew(&mut scripts, &other, "60000", "") && !renew(&mut scripts, &other, "60000", "exactly"));
+}
+
+pub(crate) fn a_result_that_is_ignored_survives_a_body_that_fails() {
+    let mut scripts = Scripts::start();
+    let [older, newer, late] = three(&mut scripts);
+    let sha = "902ba3cda1883801594b6e1b452790cc53948fda";
+    assert_eq!(first(&mut scripts, &older), Asked::Runs);
+    assert!(finish(&mut scripts, &older, "done", "7"));
+    let () = scripts.run(&["PEXPIRE", ONCE, "50000"]);
+    let before: String = scripts.run(&["GET", ONCE]);
+    let [of_newer, of_late] = [runner(&newer), runner(&late)];
+    let ignores = |runner| ["-", DAY, runner, "", sha];
+    for _ in 0..2 {
+        assert_eq!(ask_without(&mut scripts, &newer, "join", &ignores(&of_newer)), Asked::Runs);
+        assert_eq!(ask_without(&mut scripts, &newer, "join", &ignores(&of_newer)), Asked::Runs, "again");
+        assert_eq!(first(&mut scripts, &older), replayed("7", false), "who can decode it has it meanwhile");
+        assert!(finish(&mut scripts, &newer, "undone", ""));
+        let after: String = scripts.run(&["GET", ONCE]);
+        assert_eq!(after, before);
+        assert!((40_000..=50_000).contains(&lasts(&mut scripts)), "it lasts as long as before");
+    }
+    // One that is killed, and the one behind it, which fails.
+    assert_eq!(ask_without(&mut scripts, &newer, "join", &ignores(&of_newer)), Asked::Runs);
+    let _: i64 = scripts.run(&["DEL", LOCK]);
+    assert_eq!(first(&mut scripts, &older), replayed("7", false));
+    let interrupted = ask_without(&mut scripts, &late, "join", &["-", DAY, &of_late, "error", sha]);
+    assert!(matches!(interrupted, Asked::Interrupted { .. }), "{interrupted:?}");
+    assert!(finish(&mut scripts, &late, "undone", ""));
+    assert_eq!(ask_without(&mut scripts, &late, "join", &ignores(&of_late)), Asked::Runs);
+    assert!(finish(&mut scripts, &late, "undone", ""));
+    let after: String = scripts.run(&["GET", ONCE]);
+    assert_eq!(after, before);
+    // And one that succeeds.
+    assert_eq!(ask_without(&mut scripts, &late, "join", &ignores(&of_late)), Asked::Runs);
+    assert!(finish(&mut scripts, &late, "done", "8"));
+    assert_eq!(first(&mut scripts, &older), replayed("8", false));
+    assert!(lasts(&mut scripts) > 50_000);
+}
+
 #[test]
 fn by_hand() {
+    a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once();
+    a_result_that_is_ignored_survives_a_body_that_fails();
     a_body_runs_once_and_those_that_wait_are_told();
     a_result_whose_lock_was_lost_is_not_stored();
     what_was_interrupted_is_an_error_where_it_is_asked_for();

@@ -242,10 +242,10 @@ class Client:
         queue = attempt.lock + "%queue"
         keys = [attempt.lock, queue, f"{PREFIX}%clock", queue + "%claim"]
         kind, behind, floor = "" if attempt.fenced else "unfenced", redeems, 2**53 if redeems else ""
-        if script in (scripts.ACQUIRE_ONCE, scripts.FINISH):
+        if attempt.once and script in (scripts.ACQUIRE_ONCE, scripts.FINISH, scripts.RENEW):
             once, runner = attempt.once, hashlib.sha1(attempt.token.encode()).hexdigest()[:32]
             keys += [queue + "%holders", queue + "%once"]
-            ending = once.ending if script == scripts.FINISH else (once.policy,)
+            ending = {scripts.FINISH: once.ending, scripts.ACQUIRE_ONCE: (once.policy,), scripts.RENEW: ()}[script]
             kind, behind = "once", (once.fingerprint, once.lasts, runner, *ending)
         args = (len(keys), *keys, attempt.token, ttl or attempt.ttl, how, self.inbox, number, floor, kind, *behind)
         try:

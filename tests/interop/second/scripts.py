@@ -242,6 +242,11 @@ if how == 'exactly' and marked then
   call('DEL', claim)
   tell_all(lasts)
 end
+if KEYS[6] then
+  local its_runner = string.match(call('GET', KEYS[6]) or '', '^[^|]*|s|%d+|([^|]*)|')
+  local until_ms = ARGV[9] + lasts + 100
+  if its_runner == ARGV[10] and call('PTTL', KEYS[6]) < until_ms then call('PEXPIRE', KEYS[6], text(until_ms)) end
+end
 return 1
 """
 
@@ -295,7 +300,8 @@ local function read()
 end
 local function write(its_state, its_result)
   local at, by = text(math.floor(now / 1000)), string.sub(token, 24)
-  call('SET', record, table.concat({fingerprint, its_state, at, runner, by, its_result}, '|'), 'PX', lasts_ms)
+  local px = its_state == 's' and text(lasts_ms + ttl + 100) or lasts_ms
+  call('SET', record, table.concat({fingerprint, its_state, at, runner, by, its_result}, '|'), 'PX', px)
 end
 read()
 """

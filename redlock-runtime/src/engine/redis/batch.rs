@@ -41,7 +41,10 @@ pub(super) fn renewals(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     for (_, request) in requests {
         let is_next = match request.action {
             Action::Renew { shortens: false, .. }
-                if count < LONGEST && request.passed_on.is_none() && !request.limit.is_counted() =>
+                if count < LONGEST
+                    && request.passed_on.is_none()
+                    && request.once().is_none()
+                    && !request.limit.is_counted() =>
             {
                 count += 1;
                 true

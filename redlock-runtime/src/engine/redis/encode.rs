@@ -8,7 +8,7 @@ use super::fence_floor::ABOVE_ALL;
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
 use crate::engine::protocol::{
-    Action, Id, Mode, OnceRequest, PassedOn, Request, Run, TickEffect, TickRequest,
+    Action, Id, Mode, Once, OnceRequest, PassedOn, Request, Run, TickEffect, TickRequest,
 };
 use crate::ground::host::HashSet;
 use crate::ground::tick::AHEAD;
@@ -152,6 +152,7 @@ impl Encoder {
             Action::Acquire(_) if request.once().is_some() => Some(Script::AcquireOnce),
             Action::Release if request.once().is_some() && !self.session.queues => Some(Script::FinishAlone),
             Action::Release if request.once().is_some() => Some(Script::Finish),
+            Action::Renew { .. } | Action::ExpireLater if request.once().is_some() => Some(Script::RenewOnce),
             Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
             Action::Renew { shortens, .. } if request.limit.is_counted() => {
                 Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
@@ -375,6 +376,7 @@ impl Encoder {
             (Script::AcquireOnce | Script::Finish | Script::FinishAlone, Some(once), _) => {
                 self.write_about_once(request, once, command);
             }
+            (Script::RenewOnce, Some(once), _) => self.write_renewal_of_once(request, &once.once, command),
             (Script::PassOn, _, Some(passed_on)) => self.write_passed_on(request, passed_on, command),
             _ => return false,
         }
@@ -441,6 +443,24 @@ impl Encoder {
             Run::Interrupted => command.arg("interrupted"),
             Run::Done(result) => command.arg("done").bytes(result),
         };
+    }
+
+    /// The keys and arguments of `renew_once.lua`. Without those of the queue, unless they are needed:
+    /// while a slot of a Cluster moves, what names a key that does not exist is refused.
+    fn write_renewal_of_once(&self, request: &Request, once: &Once, command: &mut Command<'_>) {
+        let exactly = match request.action {
+            Action::Renew { shortens, .. } => self.may_shorten(shortens),
+            _ => true,
+        };
+        if exactly {
+            self.write_keys(command, request);
+        } else {
+            command.arg("2").arg(&*request.name);
+            self.session.keyspace.write_once(command, &request.name);
+        }
+        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        command.arg(if exactly { EXACTLY } else { "" });
+        command.arg(in_ms(once.lasts)).arg(&*digest(request.token.value()));
     }
 
     /// The keys and arguments of `announce.lua` and `leader.lua`.

@@ -76,6 +76,7 @@ files! {
     release
     renew
     renew_all
+    renew_once
     repair
     reserve
     sharded
@@ -132,10 +133,11 @@ pub(super) enum Script {
     AcquireOnce,
     Finish,
     FinishAlone,
+    RenewOnce,
 }
 
 impl Script {
-    const COUNT: usize = 30;
+    const COUNT: usize = 31;
 
     /// In the order of their declaration.
     #[cfg(test)]
@@ -170,6 +172,7 @@ impl Script {
         Self::AcquireOnce,
         Self::Finish,
         Self::FinishAlone,
+        Self::RenewOnce,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -286,6 +289,7 @@ impl Script {
             Self::Finish => &[parts!(
                 finish_arguments granted time mark once keep_result queue fence tell stuck followers give caller grant counted leave_free finish release
             )],
+            Self::RenewOnce => &[parts!(mark renew_once granted keep time queue tell renew)],
             Self::FinishAlone => &[parts!(finish_arguments mark once keep_result finish_alone)],
             Self::AcquireAll => &[ACQUIRE, parts!(acquire_all)],
             Self::Tick => &[ACQUIRE, parts!(tick)],

@@ -301,12 +301,14 @@ impl MemoryNode {
                 Reply::Free
             }
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
+                records.prolong(request, lock, now);
                 lock.renew(request, now, shortens)
             }
             Action::ExpireLater => {
                 if lock.is(&request.token) {
                     lock.claim = None;
                 }
+                records.prolong(request, lock, now);
                 lock.renew(request, now, true)
             }
             Action::Release => {

@@ -6,6 +6,7 @@
 -- Returns what acquire.lua returns, or {6, kept, the result} of a body that is done, {5, kept} when the record is of another
 -- request, {7, kept, since when in ms, its owner} of a body that was interrupted. `kept` is 1 when the caller has to release the
 -- lock or its place in the queue, and 0 when it has neither.
+-- The record of a body that runs lasts for the lease longer: renew_once.lua prolongs it.
 -- It looks whenever it asks: one that has waited, or was granted the lock by a push, has not seen what was done meanwhile.
 
 local fingerprint, runner = ARGV[8], ARGV[10]
@@ -18,12 +19,20 @@ end
 local found = recorded()
 if found == nil then return redis.error_reply(NO_RECORD) end
 if found and found.fingerprint ~= fingerprint then return {5, kept()} end
-if found and found.result and ARGV[12] and redis.sha1hex(found.result) == ARGV[12] then found = false end
-if found and found.result then return {6, kept(), found.result} end
+local result, before = found and (found.result or found.result_before), ''
+if result then
+  if not ARGV[12] or redis.sha1hex(result) ~= ARGV[12] then return {6, kept(), result} end
+  if found.result then
+    before = string.format('%.0f', now_ms() + math.max(redis.call('PTTL', KEYS[6]), 0)) .. '|' .. found.value
+    found = false
+  else
+    before = found.ends .. '|' .. found.before
+  end
+end
 local taken = acquire(KEYS, ARGV)
 -- The lock says who lives, not the record: whoever has started it before holds the lock no longer.
 if type(taken) == 'number' and not (found and found.runner == runner) then
   if found and ARGV[11] == 'error' then return {7, 1, found.since, found.owner} end
-  set_record(fingerprint, 's', runner, ARGV[1], '', ARGV[9])
+  set_record(fingerprint, 's', runner, ARGV[1], before, string.format('%.0f', ARGV[9] + ARGV[2] + GRACE))
 end
 return taken

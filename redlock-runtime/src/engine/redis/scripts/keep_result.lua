@@ -12,6 +12,8 @@ if is_held then
     is_done = true
   elseif how == 'undone' and found and not is_done and found.runner == runner then
     redis.call('DEL', KEYS[6])
+    -- It has failed in the place of a result that could not be decoded, and others may decode.
+    if found.before then redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left)) end
   end
 elseif how == 'done' and is_done and found.runner == runner then
   return 1

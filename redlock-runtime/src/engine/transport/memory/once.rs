@@ -1,5 +1,7 @@
 //! The records of bodies that run once, with the effects of `acquire_once.lua` and `finish.lua`.
 
+use std::time::Duration;
+
 use super::{Arc, HashMap, Lock, Moment, Request, Token, Verdict, token, wall_clock};
 use crate::engine::protocol::{NotRun, Once, Run, RunRecord};
 
@@ -12,10 +14,25 @@ pub(super) struct Records {
 }
 
 /// What is known of one body, until it expires.
+#[derive(Clone)]
 struct Record {
     expires: Moment,
     runner: Token,
     known: RunRecord,
+    /// Of a body that runs again because its result could not be decoded: the record of that result.
+    before: Option<Box<Record>>,
+}
+
+impl Record {
+    /// The one before it, as long as it lasts.
+    fn before(&self, now: Moment) -> Option<&Self> {
+        self.before.as_deref().filter(|before| before.expires > now)
+    }
+
+    /// The record of a result, of which nothing is done anew yet.
+    fn done(&self, now: Moment) -> Option<&Self> {
+        if self.known.result.is_some() { Some(self) } else { self.before(now) }
+    }
 }
 
 impl Records {
@@ -55,11 +72,11 @@ impl Records {
     /// Why the body of this request does not run, whoever has the lock.
     fn look(&self, request: &Request, now: Moment) -> Option<NotRun> {
         let once = &request.once()?.once;
-        let known = &self.get(&request.name, now)?.known;
-        if known.fingerprint != once.fingerprint {
+        let record = self.get(&request.name, now)?;
+        if record.known.fingerprint != once.fingerprint {
             return Some(NotRun::Reused);
         }
-        let result = known.result.clone()?;
+        let result = record.done(now)?.known.result.clone()?;
         (once.ignores.as_ref() != Some(&result)).then_some(NotRun::Done(result))
     }
 
@@ -77,8 +94,27 @@ impl Records {
             }
             _ => {}
         }
+        // Only a result that cannot be decoded has not been told.
+        let before = self.get(&request.name, now).and_then(|record| record.done(now));
+        let before = before.map(|before| Box::new(Record { before: None, ..before.clone() }));
         self.set(request, &of.once, None, now);
+        if let Some(record) = self.by_name.get_mut(&request.name) {
+            record.expires = now.after(lasts_with_its_lock(&of.once, request.ttl));
+            record.before = before;
+        }
         verdict
+    }
+
+    /// The record of a body that runs lasts for as long as its lock, and behind that for `once`.
+    pub(super) fn prolong(&mut self, request: &Request, lock: &Lock, now: Moment) {
+        let (Some(of), Some(lock_ends)) = (request.once(), lock.expires(&request.token)) else { return };
+        if let Some(record) = self.by_name.get_mut(&request.name)
+            && record.runner == request.token
+            && record.known.result.is_none()
+        {
+            let ttl = request.ttl.max(lock_ends.since(now));
+            record.expires = record.expires.max(now.after(lasts_with_its_lock(&of.once, ttl)));
+        }
     }
 
     /// What has become of a body, before its lock is released. True when the request was executed
@@ -93,7 +129,12 @@ impl Records {
         }
         match &of.run {
             Run::Done(result) => self.set(request, &of.once, Some(Arc::clone(result)), now),
-            Run::Undone if is_its_own && !was_done => drop(self.by_name.remove(&request.name)),
+            Run::Undone if is_its_own && !was_done => {
+                let record = self.by_name.remove(&request.name);
+                if let Some(before) = record.as_ref().and_then(|record| record.before(now)) {
+                    self.by_name.insert(Arc::clone(&request.name), before.clone());
+                }
+            }
             Run::Undone | Run::Interrupted => {}
         }
         if was_done || request.has_result() {
@@ -109,7 +150,13 @@ impl Records {
         }
         let (owner, fingerprint) = (token::owner_of(request.token.value()), once.fingerprint.clone());
         let known = RunRecord { since: wall_clock(), owner, fingerprint, result };
-        let record = Record { expires: now.after(once.lasts), runner: request.token.clone(), known };
+        let expires = now.after(once.lasts);
+        let record = Record { expires, runner: request.token.clone(), known, before: None };
         self.by_name.insert(Arc::clone(&request.name), record);
     }
+}
+
+/// As the scripts count it, with the grace of the lock.
+fn lasts_with_its_lock(once: &Once, ttl: Duration) -> Duration {
+    once.lasts.saturating_add(ttl).saturating_add(Duration::from_millis(100))
 }
