@@ -513,6 +513,10 @@ pub(crate) enum PushKind {
     Done,
 }
 
+/// So a node of a Cluster says that a script has named a key that is on its way to another node. The
+/// script may have done some of its work by then.
+pub(crate) const IN_THE_MIDDLE: &str = "attempted to access a non local key";
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// The server does not have the script: the repeated request carries its source.
@@ -546,7 +550,8 @@ impl Refusal {
     pub(crate) fn has_done_nothing(&self, several: bool) -> bool {
         let at_first = ["OOM", "NOPERM", "NOAUTH"];
         match self {
-            Self::NoScript | Self::Contended | Self::Transient(_) | Self::Moved(_) => true,
+            Self::Transient(words) => !words.contains(IN_THE_MIDDLE),
+            Self::NoScript | Self::Contended | Self::Moved(_) => true,
             Self::Unfinished | Self::NoFence | Self::OutcomeUnknown(_) => false,
             Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
         }

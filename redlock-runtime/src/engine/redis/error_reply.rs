@@ -13,6 +13,7 @@
 use std::fmt;
 
 use super::value::ServerError;
+use crate::engine::protocol::IN_THE_MIDDLE;
 use crate::ground::token;
 
 /// The longest words that are shown, in bytes.
@@ -49,6 +50,7 @@ impl ErrorReply {
                 None => (code, details, None),
             },
         };
+        let code = of_a_cluster(details).unwrap_or(code);
         Self { code: shown(code), details: shown(details), line }
     }
 
@@ -163,6 +165,21 @@ fn inside_a_script(details: &str) -> Option<(Option<usize>, &str)> {
     Some((number(line), again.map_or(said, |(_, said)| said)))
 }
 
+/// The code that says the same outside of a script. A node refuses a command in the middle of a
+/// script where its slot is on the way to another node or where the Cluster is down, and says so in
+/// words alone: in the same ones from Redis 6.0 to Valkey 9, up to 6.2 with `Lua` in front.
+fn of_a_cluster(details: &str) -> Option<&'static str> {
+    if details.contains(IN_THE_MIDDLE) {
+        Some("TRYAGAIN")
+    } else if details.contains("cript attempted to execute a")
+        && details.contains("while the cluster is down")
+    {
+        Some("CLUSTERDOWN")
+    } else {
+        None
+    }
+}
+
 /// Sentences begin with a capital letter, codes have nothing else.
 fn is_code(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())
@@ -258,6 +275,30 @@ mod tests {
         says(named, 2, "ERR", named);
         let key = "ERR ACL failure in script: No permissions to access a key";
         says(key, 1, "ERR", &format!("{key}: TIME"));
+    }
+
+    #[test]
+    fn a_command_that_a_cluster_refuses_in_the_middle_of_a_script_has_the_code_that_says_so() {
+        let sha = "f_400a2ac8ce17dc8a9b52413ae340c27fd3893fab";
+        for (words, code) in [
+            ("Script attempted to access a non local key in a cluster node", "TRYAGAIN"),
+            ("Script attempted to execute a command while the cluster is down", "CLUSTERDOWN"),
+            (
+                "Script attempted to execute a write command while the cluster is down and readonly",
+                "CLUSTERDOWN",
+            ),
+        ] {
+            let expected = format!("{code} {words}");
+            assert_says(&format!("ERR {words} script: {sha}, on @user_script:2."), code, &expected);
+            assert_says(&format!("ERR {words}"), code, &expected);
+            let words = format!("Lua s{}", &words[1..]);
+            let said = format!(
+                "ERR Error running script (call to {sha}): @user_script:2: @user_script: 2: {words} "
+            );
+            assert_says(&said, code, &format!("{code} {words}"));
+        }
+        let others = "Script attempted to access keys that do not hash to the same slot";
+        assert_says(&format!("ERR {others}"), "ERR", &format!("ERR {others}"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use super::member::Route;
 use super::slot_queue::Deferred;
 use super::{Cluster, REDIRECTS};
-use crate::engine::protocol::{Action, Id, Redirect, Refusal, Reply, Request, Verdict};
+use crate::engine::protocol::{Action, IN_THE_MIDDLE, Id, Redirect, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::connection::INBOX_MOVED;
 use crate::engine::transport::link::TransportEvent;
 use crate::ground::clock::Moment;
@@ -136,6 +136,9 @@ impl Cluster {
                 // A slot that is being moved still belongs to this node.
                 let moving = reason.starts_with("TRYAGAIN");
                 queue.reason = Some(Arc::clone(&reason));
+                let in_the_middle = reason.contains(IN_THE_MIDDLE);
+                in_flight.unanswered |= in_the_middle;
+                let request = if in_the_middle { request.repeated() } else { request };
                 let deferred = Deferred { in_flight, id, request };
                 self.tell_delay(&deferred, reason);
                 self.defer(now, deferred);
@@ -144,7 +147,9 @@ impl Cluster {
                 }
                 return None;
             }
-            Reply::Refused(Refusal::Transient(reason)) if in_flight.unanswered => {
+            Reply::Refused(Refusal::Transient(reason))
+                if in_flight.unanswered || reason.contains(IN_THE_MIDDLE) =>
+            {
                 Reply::Refused(Refusal::OutcomeUnknown(reason))
             }
             // It may have been done over the connection that broke.
@@ -259,6 +264,31 @@ mod tests {
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
         let request = Request::new(action, name, token, LIMIT);
         cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, reply)| reply)
+    }
+
+    /// The script may have given the lock back by then.
+    #[test]
+    fn a_release_that_was_refused_in_the_middle_is_sent_again_and_may_have_been_done() {
+        let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
+        let mut cluster = Cluster::new(nodes.unwrap_or_else(|| unreachable!("no seed is malformed")), LIMIT);
+        let (now, slot) = (Moment::now(), Slot::of("lock:k"));
+        let in_flight =
+            InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered: false, asking: false };
+        cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
+        let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
+        let request = Request::new(action, name, token, LIMIT);
+        let words = "TRYAGAIN Script attempted to access a non local key in a cluster node";
+        let refused = || Reply::Refused(Refusal::Transient(words.into()));
+        let mut reply = |now, in_flight, request, reply| {
+            cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, reply)| reply)
+        };
+        assert_eq!(reply(now, in_flight, request.clone(), refused()), None, "it waits");
+        let late = now.after(LIMIT);
+        let told = reply(late, in_flight, request, refused());
+        assert!(matches!(told, Some(Reply::Refused(Refusal::OutcomeUnknown(_)))), "{told:?}");
+        let waits = cluster.slot_queues.get_mut(&slot).map(|queue| queue.take_overdue(late, LIMIT));
+        let [deferred] = &waits.unwrap_or_default()[..] else { unreachable!("it waits") };
+        assert!(deferred.in_flight.unanswered, "so that one that finds no lock counts as done");
     }
 
     #[test]
