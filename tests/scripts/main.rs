@@ -14,6 +14,7 @@
 
 mod by_hand;
 mod counted;
+mod failing;
 mod full_server;
 mod mistakes;
 mod once;

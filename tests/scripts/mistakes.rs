@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Edit, fails_with, part};
 use crate::counted;
+use crate::failing;
 use crate::full_server;
 use crate::once;
 use crate::random_kinds;
@@ -112,7 +113,7 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
     mistake("counted", "if is_first then redis.call('DEL', holders, claim) end", "", random),
-    mistake("counted", "if who == nil then redis.call('DEL', lock, holders, claim) end", "", random),
+    mistake("counted", "if who == nil then", "if false then", random),
     mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= lasts + 100", "true", random),
     mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
     mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
@@ -410,9 +411,31 @@ const MISTAKES: &[Mistake] = &[
     ),
 ];
 
+/// Those that matter where a command fails.
+const WHERE_ONE_FAILS: &[Mistake] = &[
+    mistake(
+        "enter_free",
+        "return redis.error_reply('TRYAGAIN the server has refused to count a caller')",
+        "",
+        failing::those_that_enter_and_leave,
+    ),
+    mistake(
+        "counted",
+        "error({err = 'TRYAGAIN the server has refused to count a caller'})",
+        "",
+        failing::those_that_enter_and_leave,
+    ),
+    mistake(
+        "release",
+        "  redis.call('DEL', lock)\n  redis.pcall('DEL', claim)",
+        "  redis.call('DEL', lock, claim)",
+        failing::those_that_enter_and_leave,
+    ),
+];
+
 #[test]
 fn each_mistake_is_one_of_the_scripts_as_they_are() {
-    for Mistake { edit: (name, from, _), .. } in MISTAKES {
+    for Mistake { edit: (name, from, _), .. } in MISTAKES.iter().chain(WHERE_ONE_FAILS) {
         assert_eq!(part(name).matches(from).count(), 1, "{name}: {from}");
     }
 }
@@ -442,5 +465,13 @@ fn each_mistake_in_the_record_of_ticks_is_found() {
     let of_ticks = MISTAKES.iter().filter(|mistake| ["tick", "end_tick"].contains(&mistake.edit.0));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_ticks.filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
+/// As `each_mistake_in_the_scripts_is_found`, for those that matter where a command fails.
+#[test]
+fn each_mistake_where_a_command_fails_is_found() {
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = WHERE_ONE_FAILS.iter().filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
 }

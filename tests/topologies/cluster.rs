@@ -592,3 +592,38 @@ fn calls_that_no_node_served_owe_no_releases() {
     }
     locks.shutdown_blocking(Duration::from_secs(5)).unwrap();
 }
+
+/// A command that names a key that does not exist is refused then, in the middle of a script, too.
+#[test]
+fn a_lock_is_free_after_a_release_whose_slot_is_moving_and_whose_waiters_are_dead() {
+    const NAME: &str = "lock:{moves}";
+    let cluster = RedisCluster::start();
+    let managers = [(); 2]
+        .map(|()| LockManager::builder(cluster.url()).foreign_clients(false).connect_blocking().unwrap());
+    let slot = cluster.slot_of(NAME);
+    let from = cluster.owner_of(NAME);
+    let to = cluster.primaries().into_iter().find(|node| node.port() != from.port()).unwrap();
+    let held = managers[0].lock("{moves}").ttl(LIMIT).acquire_blocking().unwrap();
+    let waits = thread::spawn({
+        let locks = managers[1].clone();
+        move || locks.lock("{moves}").ttl(LIMIT).wait(LIMIT).acquire_blocking().unwrap()
+    });
+    eventually("it waits", || from.run::<i32>(&format!("ZCARD {NAME}%queue")) == 1);
+    let dead = format!("{:0>22}@host:1/1790000000/m::f|10000|inbox", 1);
+    from.run::<i32>(&format!("ZADD {NAME}%queue 9000000000000000 {dead}"));
+    held.release_blocking().unwrap();
+    let granted = waits.join().unwrap();
+    eventually("all keys of the release are there", || {
+        from.run::<i32>(&format!("EXISTS {NAME} {NAME}%queue {NAME}%queue%claim")) == 3
+    });
+    let ids = [from, to].map(|node| node.run::<String>("CLUSTER MYID"));
+    let _: String = to.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]));
+    let _: String = from.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]));
+    assert_eq!(granted.release_blocking(), Ok(ReleaseOutcome::Released));
+    let value: redis::RedisResult<Option<String>> = from.try_run(&format!("GET {NAME}"));
+    assert!(!matches!(&value, Ok(Some(_))), "it has moved, or is not there: {value:?}");
+    let _: String = from.run(&format!("CLUSTER SETSLOT {slot} STABLE"));
+    let _: String = to.run(&format!("CLUSTER SETSLOT {slot} STABLE"));
+    assert_eq!(from.run::<i32>(&format!("EXISTS {NAME}")), 0, "nobody has it");
+    managers[0].lock("{moves}").acquire_blocking().unwrap().release_blocking().unwrap();
+}

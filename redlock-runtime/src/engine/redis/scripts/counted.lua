@@ -136,12 +136,18 @@ local function enter()
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
   -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
-  if is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table') then
+  local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
+  if is_undone then
     redis.call('DEL', lock, holders)
     -- This or the next one runs into the same error again.
     redis.call('PEXPIRE', lock, px)
   end
   if not added then redis.call('ZADD', holders, unpack(entering)) end
+  if is_undone then
+    -- The server allows now what it has just refused. The lock is gone.
+    redis.call('DEL', holders)
+    error({err = 'TRYAGAIN the server has refused to count a caller'})
+  end
   written, entering, entering_least = value, {}, 0
 end
 
@@ -223,7 +229,12 @@ end
 local function let_others_in(place, score)
   local who, _, changed = let_in()
   if who and not changed and (score or place and place < 2) then tell_each(first_two(), score) end
-  if who == nil then redis.call('DEL', lock, holders, claim) end
+  if who == nil then
+    -- As in release.lua.
+    redis.call('DEL', lock)
+    redis.pcall('DEL', holders)
+    redis.pcall('DEL', claim)
+  end
   return who ~= false
 end
 

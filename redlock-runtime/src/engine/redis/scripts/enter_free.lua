@@ -44,6 +44,9 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
       redis.call('DEL', KEYS[1], KEYS[5])
       redis.call('PEXPIRE', KEYS[1], px)
       redis.call('ZADD', KEYS[5], ends, member)
+      -- The server allows now what it has just refused. The lock is gone.
+      redis.call('DEL', KEYS[5])
+      return redis.error_reply('TRYAGAIN the server has refused to count a caller')
     end
     return fence
   end

@@ -7,6 +7,10 @@ if redis.call('EXISTS', lock) == 1 then
   if not before[1] and not drop_stuck() then return {3} end
   local next_holder = grant()
   if next_holder == false then return {3} end
-  if not next_holder then redis.call('DEL', lock, claim) end
+  if not next_holder then
+    -- As in release.lua.
+    redis.call('DEL', lock)
+    redis.pcall('DEL', claim)
+  end
 end
 return before

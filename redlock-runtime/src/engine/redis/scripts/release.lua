@@ -60,5 +60,9 @@ redis.call('ZREM', queue, me, unpack(followers))
 if leave_free() then return 1 end
 local next_holder = grant()
 if next_holder == false then return 2 end
-if not next_holder then redis.call('DEL', lock, claim) end
+-- The lock first, and alone: while a slot of a Cluster moves, a command that names a key that does not exist is refused.
+if not next_holder then
+  redis.call('DEL', lock)
+  redis.pcall('DEL', claim)
+end
 return 1
