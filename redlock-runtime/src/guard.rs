@@ -136,7 +136,10 @@ impl LockGuard {
         let limit = first.map_or(Limit::ONE, |lease| lease.limit());
         let is_run = first.is_some_and(|lease| lease.is_run());
         let hold = wait.acquires(self.fencing_token(), limit, is_run, events);
-        owned.for_each(|grant| grant.lease().observed(&hold));
+        owned.for_each(|grant| {
+            grant.lease().observed(&hold);
+            grant.lease().begins(|| self.engine.now());
+        });
         self.hold = hold;
         self
     }

@@ -287,13 +287,18 @@ impl LockRequest {
         self
     }
 
-    /// How long the key stays taken at least, counted from when the lock was taken: after an
-    /// earlier release it stays until then. For a scheduled job that many machines start at nearly
+    /// How long the key stays taken at least, counted from the start of the body, or from when
+    /// [`acquire`](Self::acquire) returned: after an earlier release it stays until then. For a scheduled job that many machines start at nearly
     /// the same time. None by default.
     ///
     /// The release tells the server of it. When the release cannot be delivered, or the process is
     /// killed, the key ends a ttl after its last renewal: [`release`](crate::LockGuard::release) is
-    /// an error then, and a body's result is returned as ever.
+    /// an error then, and a body's result is returned as ever. With [`permits`](Self::permits) or
+    /// [`shared`](Self::shared), the server keeps the place for `min_hold` all the same, and a killed
+    /// holder costs it for a ttl longer at most.
+    ///
+    /// A caller that has waited needs one more round trip: the server confirms first that it keeps
+    /// the key.
     ///
     /// # Examples
     ///
@@ -359,7 +364,7 @@ impl LockRequest {
     /// not tell the holders of two permits apart.
     ///
     /// With [`min_hold`](Self::min_hold) it limits a rate: five permits for a minute each are at
-    /// most five starts a minute, over all processes.
+    /// most five starts in any minute, over all processes, also where processes are killed.
     ///
     /// It is refused where `shared` is refused, and for a number out of its range.
     ///

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, runtime, say};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// How many are inside, of each kind, and whether that was ever more than allowed.
@@ -60,6 +60,54 @@ fn readers_writers_and_permits_of_several_processes_keep_the_rule_and_leave_noth
     assert!(inside.most_readers.load(Ordering::SeqCst) > 1, "readers are inside together");
     drop(managers);
     server.assert_nothing_left();
+}
+
+/// Its manager waits for a permit, and the process dies when it has it.
+#[test]
+#[ignore = "runs in a worker process"]
+fn dies_inside() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let [permits, min_hold] = [0, 1].map(|at| job.numbers[at]);
+    let request = locks.lock("k").permits(u32::try_from(permits).unwrap());
+    let guard = request.min_hold(Duration::from_millis(min_hold)).ttl(SECOND).wait(LIMIT).acquire_blocking();
+    let _guard = guard.unwrap();
+    say("begins", &[]);
+    std::process::abort();
+}
+
+/// However soon they die: within the claim for which a release lets them in.
+#[test]
+fn no_more_begin_in_a_min_hold_than_there_are_permits_although_they_die() {
+    const MIN_HOLD: Duration = Duration::from_millis(2_500);
+    for permits in [1, 2] {
+        let server = RedisServer::start();
+        let locks = connect(&server);
+        let held: Vec<_> =
+            (0..permits).map(|_| locks.lock("k").permits(permits).acquire_blocking().unwrap()).collect();
+        let numbers = [permits.into(), u64::try_from(MIN_HOLD.as_millis()).unwrap()];
+        let begins: Vec<_> = (0..=permits)
+            .map(|_| {
+                let dies = Worker::start("counted::dies_inside", "dies", &server.url(), &numbers);
+                thread::spawn(move || {
+                    dies.says("begins");
+                    Instant::now()
+                })
+            })
+            .collect();
+        eventually("they wait", || server.run::<u32>("ZCARD lock:k%queue") == permits + 1);
+        for guard in held {
+            guard.release_blocking().unwrap();
+        }
+        let mut begins: Vec<_> = begins.into_iter().map(|begins| begins.join().unwrap()).collect();
+        begins.sort();
+        let after = begins[permits as usize] - begins[0];
+        // What is read of the first one may be late.
+        assert!(after + Duration::from_millis(200) >= MIN_HOLD, "{permits}: {after:?}");
+        assert!(after < MIN_HOLD + 8 * SECOND, "its ttl, too: {after:?}");
+    }
 }
 
 /// Requests for each acquisition, of callers that hold it for no time.

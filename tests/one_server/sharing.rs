@@ -1,8 +1,10 @@
 //! Who is inside at once: readers, writers, and the holders of permits; on `memory://`, on a server
 //! and in a Cluster alike, with managers of each mode of `behaviour`.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
@@ -493,6 +495,40 @@ fn a_permit_is_kept_for_its_min_hold() {
         assert!(is_busy(request()), "two starts in half a second");
         request().wait(LIMIT).run_blocking(|_guard| ()).unwrap();
         assert!(start.elapsed() >= Duration::from_millis(480), "{:?}", start.elapsed());
+    });
+}
+
+/// The task of its caller goes on later than the server has granted it.
+#[test]
+fn a_permit_is_kept_for_its_min_hold_from_the_begin_of_the_body() {
+    const MIN_HOLD: Duration = Duration::from_millis(600);
+    on_each(|store| {
+        for permits in [1, 2] {
+            let [here, there] = [store.manager(), store.manager()];
+            let key = format!("rate{permits}");
+            let request =
+                |locks: &LockManager| locks.lock(&key).permits(permits).min_hold(MIN_HOLD).wait(LIMIT);
+            runtime().block_on(async {
+                for _ in 1..permits {
+                    let other = here.lock(&key).permits(permits).acquire().await.unwrap();
+                    std::mem::forget(other);
+                }
+                let mut first = Box::pin(request(&here).acquire());
+                let at_once = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await;
+                tokio::time::sleep(MIN_HOLD / 2).await;
+                let is_late = at_once.is_pending();
+                let guard = match at_once {
+                    Poll::Ready(guard) => guard.unwrap(),
+                    Poll::Pending => first.await.unwrap(),
+                };
+                let begins = Instant::now();
+                guard.release().await.unwrap();
+                let next = request(&there).acquire().await.unwrap();
+                let after = begins.elapsed();
+                assert!(!is_late || after >= MIN_HOLD, "{permits}: {after:?}");
+                drop(next);
+            });
+        }
     });
 }
 

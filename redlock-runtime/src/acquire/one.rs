@@ -18,7 +18,7 @@ use crate::ground::telemetry::Events;
 use crate::ground::token;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::options::{Options, WaitDeadline};
+use crate::options::{Options, Sharing, WaitDeadline};
 use crate::reentrancy::{Hold, Scope};
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still
@@ -177,13 +177,15 @@ impl Options {
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let tick = self.tick(&key)?;
+        let min_hold = self.min_hold.filter(|min_hold| !min_hold.is_zero());
         let ask = Box::new(Ask {
             name,
             key,
             ttl: self.ttl(manager),
             renew: self.renew,
             max_hold: self.max_hold(manager),
-            min_hold: self.min_hold,
+            min_hold,
+            keeps: min_hold.filter(|_| self.sharing != Sharing::Exclusive),
             // It was checked before.
             limit: self.sharing.limit(),
             tick,

@@ -122,6 +122,9 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// The same of a lock that limits how many bodies begin in that time, over all processes: the
+    /// server keeps it for so long whatever becomes of its holder.
+    pub(crate) keeps: Option<Duration>,
     /// How many may be inside at once.
     pub(crate) limit: Limit,
     /// The tick that the lock is for: one body for each.
@@ -188,6 +191,9 @@ impl Ask {
         }
         if self.is_run() {
             lease.set_run();
+        }
+        if self.min_hold.is_some() {
+            lease.notes_begin();
         }
         lease
     }

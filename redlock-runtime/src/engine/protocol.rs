@@ -57,9 +57,21 @@ pub(crate) enum Rare {
     /// Of a lock whose body runs once. It is part of the place in the queue, too.
     Once(OnceRequest),
     Announcement(Announcement),
+    /// Of a lock that limits a rate: its `min_hold`. It is part of the place in the queue, too.
+    Keeps(Duration),
 }
 
 impl Request {
+    /// How long the node keeps the lock: for so much longer than its holder relies on it that a body
+    /// which begins at the very end of its lease has its `min_hold`, also where its process dies.
+    pub(crate) fn lasts(&self) -> Duration {
+        match (self.action, self.rare.as_deref()) {
+            (Action::ExpireLater, _) => self.ttl,
+            (_, Some(Rare::Keeps(min_hold))) => self.ttl.saturating_add(*min_hold),
+            _ => self.ttl,
+        }
+    }
+
     /// It releases the lock of a body that runs once, with the result of that.
     pub(crate) fn has_result(&self) -> bool {
         self.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
@@ -68,21 +80,21 @@ impl Request {
     pub(crate) fn tick(&self) -> Option<&TickRequest> {
         match self.rare.as_deref()? {
             Rare::Tick(tick) => Some(tick),
-            Rare::Once(_) | Rare::Announcement(_) => None,
+            Rare::Once(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
         }
     }
 
     pub(crate) fn once(&self) -> Option<&OnceRequest> {
         match self.rare.as_deref()? {
             Rare::Once(once) => Some(once),
-            Rare::Tick(_) | Rare::Announcement(_) => None,
+            Rare::Tick(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
         }
     }
 
     pub(crate) fn announcement(&self) -> Option<&Announcement> {
         match self.rare.as_deref()? {
             Rare::Announcement(announcement) => Some(announcement),
-            Rare::Tick(_) | Rare::Once(_) => None,
+            Rare::Tick(_) | Rare::Once(_) | Rare::Keeps(_) => None,
         }
     }
 

@@ -65,6 +65,16 @@ pub(crate) struct Lease {
     is_run: bool,
     /// Of a leader. It is boxed because most locks are not those of an election.
     heartbeat: OnceLock<Box<Heartbeat>>,
+    /// See [`Begin`].
+    begun: AtomicU64,
+}
+
+/// When a body began whose `min_hold` counts from then on. Stored as one number.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// Nobody asks for it.
+    Unnoted = 0,
+    NotYet = 1,
 }
 
 /// The run of a tick under one lease.
@@ -112,8 +122,9 @@ impl Lease {
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
         let (limit, end_event, tick, is_run) = (Limit::ONE, OnceLock::new(), None, false);
-        let heartbeat = OnceLock::new();
-        Self { key, limit, fence: fence.into(), hold_until, state, end_event, hold, tick, is_run, heartbeat }
+        let (heartbeat, begun) = (OnceLock::new(), (Begin::Unnoted as u64).into());
+        let fence = fence.into();
+        Self { key, limit, fence, hold_until, state, end_event, hold, tick, is_run, heartbeat, begun }
     }
 
     /// Its holder leads, and is to give a sign of life within `max_blocked`, again and again.
@@ -139,6 +150,26 @@ impl Lease {
     /// Its caller runs what later ones find done.
     pub(crate) fn set_run(&mut self) {
         self.is_run = true;
+    }
+
+    /// From now on it notes when its body begins.
+    pub(crate) fn notes_begin(&mut self) {
+        self.begun = (Begin::NotYet as u64).into();
+    }
+
+    /// The caller has all that it has asked for, and goes on. `now` is asked for where that is noted.
+    #[inline]
+    pub(crate) fn begins(&self, now: impl FnOnce() -> Moment) {
+        if self.begun.load(Ordering::Acquire) != Begin::Unnoted as u64 {
+            self.begun.store(now().to_nanos().max(Begin::NotYet as u64), Ordering::Release);
+        }
+    }
+
+    /// When its body began, if that was noted.
+    pub(crate) fn begun(&self) -> Option<Moment> {
+        Some(self.begun.load(Ordering::Acquire))
+            .filter(|nanos| *nanos > Begin::NotYet as u64)
+            .map(Moment::from_nanos)
     }
 
     /// True of a lock for a tick, or for a body that runs once.

@@ -51,6 +51,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        keeps: None,
         limit: Limit::ONE,
         tick: None,
         ticket: None,

@@ -249,7 +249,7 @@ impl Encoder {
                 write_command(into, &["DELEX", name, "IFEQ", token]);
             }
             _ => {
-                let ttl = in_ms(request.ttl);
+                let ttl = in_ms(request.lasts());
                 if self.ttl.0 != ttl {
                     self.ttl = (ttl, ttl.to_string());
                 }
@@ -268,7 +268,7 @@ impl Encoder {
             return;
         };
         self.call(script, command);
-        let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.ttl));
+        let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.lasts()));
         if self.write_of_a_kind(script, request, command) {
             return;
         }
@@ -511,13 +511,13 @@ impl Encoder {
         if let Script::Stay = script {
             command.arg("2").arg(&*request.name);
             self.session.keyspace.write_holders(command, &request.name);
-            command.arg(request.token.value()).arg(in_ms(request.ttl));
+            command.arg(request.token.value()).arg(in_ms(request.lasts()));
             command.arg("").arg(&*self.session.inbox);
             command.arg(format_args!("n{number}"));
             return;
         }
         self.write_keys(command, request);
-        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        command.arg(request.token.value()).arg(in_ms(request.lasts()));
         let (how, _, at_most) = self.how(request.action);
         match request.action {
             Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
@@ -636,7 +636,7 @@ impl Encoder {
                 Mode::Again | Mode::Rejoin | Mode::OneTry => 0,
             };
             let how = self.word(Self::wanted(request.action));
-            command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
+            command.arg(request.token.value()).arg(in_ms(request.lasts())).arg(how).arg(at_most);
         }
         command.end();
     }
@@ -653,7 +653,7 @@ impl Encoder {
             command.arg(&*request.name);
         }
         for request in renewals() {
-            command.arg(request.token.value()).arg(in_ms(request.ttl));
+            command.arg(request.token.value()).arg(in_ms(request.lasts()));
         }
         command.end();
     }

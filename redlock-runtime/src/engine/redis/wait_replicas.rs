@@ -144,7 +144,14 @@ impl Confirmer {
             if request.phase > 0 {
                 pipeline.add(&["EVAL", CONFIRM_COUNTED, "1", name, &request.phase.to_string()]);
             } else {
-                pipeline.add(&["EVAL", &CONFIRM.concat(), "1", name, token, &in_ms(request.ttl).to_string()]);
+                pipeline.add(&[
+                    "EVAL",
+                    &CONFIRM.concat(),
+                    "1",
+                    name,
+                    token,
+                    &in_ms(request.lasts()).to_string(),
+                ]);
             }
         }
         // Zero would wait for ever.

@@ -297,7 +297,7 @@ impl MemoryNode {
                 Reply::Done
             }
             Action::Repair { .. } if lock.holder.is_none() => {
-                lock.hold(&request.token, now, request.ttl, inbox);
+                lock.hold(&request.token, now, request.lasts(), inbox);
                 Reply::Free
             }
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
@@ -413,7 +413,7 @@ impl Lock {
         if self.is_free() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
             let has_waited = mode.has_waited();
-            let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
+            let lasts = if has_waited { request.lasts().min(CLAIM) } else { request.lasts() };
             self.hold(&request.token, now, lasts, inbox);
             if was_free {
                 self.tell_next(&request.name, now);
@@ -468,7 +468,7 @@ impl Lock {
             self.drop_stuck(name, inbox);
         }
         let has_waited = mode.has_waited();
-        let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
+        let lasts = if has_waited { request.lasts().min(CLAIM) } else { request.lasts() };
         if self.inside.get(token).is_none() {
             let is_queued = self.queue.iter().any(|waiter| waiter.token == *token);
             if let Some(waiters) = self.too_many(mode).filter(|_| !is_queued) {
@@ -548,7 +548,7 @@ impl Lock {
 
     /// The lock is held under the token of the ticket, or by this one.
     fn redeem(&mut self, request: &Request, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
-        self.hold(&request.token, now, request.ttl, inbox);
+        self.hold(&request.token, now, request.lasts(), inbox);
         self.claim = (!self.queue.is_empty()).then(|| inbox.clone());
         self.tell_next(&request.name, now);
         let fence = if request.fenced { next_fence(now, clock) } else { 0 };
@@ -561,7 +561,7 @@ impl Lock {
                 Reply::Acquire(Verdict::Busy { holder: holder.seen(now), place: None })
             }
             _ => {
-                self.hold(&request.token, now, request.ttl, inbox);
+                self.hold(&request.token, now, request.lasts(), inbox);
                 if *clock < fence {
                     *clock = fence;
                     return Reply::Voted { clock: fence };
@@ -592,7 +592,7 @@ impl Lock {
 
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
         if let Some(member) = self.inside.get_mut(&request.token) {
-            let (before, expires) = (member.expires, now.after(request.ttl));
+            let (before, expires) = (member.expires, now.after(request.lasts()));
             member.expires = if shortens { expires } else { expires.max(before) };
             member.is_claim = false;
             if member.expires < before {
@@ -608,7 +608,7 @@ impl Lock {
                 {
                     *holder = Holding::new(token.clone(), now, holder.expires, holder.inbox.clone());
                 }
-                let (before, expires) = (holder.expires, now.after(request.ttl));
+                let (before, expires) = (holder.expires, now.after(request.lasts()));
                 holder.expires = if shortens { expires } else { expires.max(before) };
                 if holder.expires < before {
                     self.tell_next(&request.name, now);

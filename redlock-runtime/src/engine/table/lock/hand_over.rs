@@ -52,7 +52,7 @@ impl Lock {
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
         // The server has given the lock to another attempt of this process, which passes it on; or it lets
         // in those that come next, as many as there is room for, or keeps a result.
-        let goes_back = held.is_former() || held.is_counted() || held.runs_once();
+        let goes_back = held.is_former() || held.is_counted() || held.runs_once() || held.limits_rate();
         if goes_back || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }

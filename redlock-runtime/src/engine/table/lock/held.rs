@@ -87,8 +87,12 @@ pub(super) struct Held {
     claimed: bool,
     /// Since when it is held at the earliest. What is not renewed lasts for its ttl from then on.
     since: Moment,
-    /// The end of `min_hold`: after an earlier release, the key stays until then.
-    keep_until: Option<Moment>,
+    /// After a release before its end, the key stays until then. It counts from the begin of the body.
+    min_hold: Option<Duration>,
+    /// The same, also where its process dies, or its lease ends.
+    keeps: Option<Duration>,
+    /// The end of a ticket: the key stays until then.
+    left_until: Option<Moment>,
     /// Its holder has left it to whoever redeems its ticket.
     is_left: bool,
     /// Its holder leads, or has led.
@@ -185,7 +189,9 @@ impl Held {
             since,
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             renewal_sent: since,
-            keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
+            min_hold: ask.min_hold,
+            keeps: ask.keeps,
+            left_until: None,
             is_left: false,
             is_led: false,
             hold: Hold { kind: ask.kind, since },
@@ -275,12 +281,23 @@ impl Held {
 
     /// The time from which the key is free after a release.
     pub(super) fn free_after(&self, now: Moment) -> Moment {
-        self.keep_until.into_iter().fold(now, Ord::max)
+        self.keep_until().into_iter().fold(now, Ord::max)
+    }
+
+    /// After an earlier release, the key stays until then.
+    fn keep_until(&self) -> Option<Moment> {
+        let begun = || self.lease.begun().unwrap_or(self.hold.since);
+        self.left_until.or_else(|| self.min_hold.map(|min_hold| begun().after(min_hold)))
+    }
+
+    /// It limits how many bodies begin in a time.
+    pub(super) fn limits_rate(&self) -> bool {
+        self.keeps.is_some()
     }
 
     /// No body has run.
     pub(super) fn set_unrun(&mut self) {
-        (self.keep_until, self.is_unrun) = (None, true);
+        (self.min_hold, self.left_until, self.is_unrun) = (None, None, true);
     }
 
     /// What its release says of its tick. A body that has ended well ends it, if the grant has not.
@@ -317,7 +334,7 @@ impl Held {
     /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
     /// then.
     pub(super) fn leave_until(&mut self, until: Moment) {
-        (self.is_left, self.keep_until) = (true, Some(until));
+        (self.is_left, self.left_until) = (true, Some(until));
     }
 
     /// Ends the lease of a lock that its guard gives back, or leaves to a ticket.
@@ -435,7 +452,8 @@ impl Held {
 
     /// For how long the key may last on the server.
     fn may_last(&self, now: Moment) -> Duration {
-        self.longer_until.map_or(self.ttl, |until| self.ttl.max(until.since(now)))
+        let lasts = self.longer_until.map_or(self.ttl, |until| self.ttl.max(until.since(now)));
+        lasts.saturating_add(self.keeps.unwrap_or_default())
     }
 
     fn shortens(&self) -> bool {
@@ -511,7 +529,8 @@ impl Held {
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
         let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase());
-        let rare = self.once.as_deref().map(|of| Box::new(Rare::Once(of.clone())));
+        let rare = self.once.as_deref().map(|of| Rare::Once(of.clone()));
+        let rare = rare.or(self.keeps.map(Rare::Keeps)).map(Box::new);
         Request { fenced, limit, phase, rare, ..Request::new(action, name, token, self.ttl) }
     }
 
@@ -523,7 +542,13 @@ impl Held {
     /// The renewal that tells the server, too, who has the lock.
     pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
         let passed_on = self.successors.as_mut().and_then(|successors| successors.name());
-        Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) }
+        let mut request = Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) };
+        let has_begun = self.lease.begun().is_some();
+        if has_begun && self.limits_rate() && self.keep_until().is_some_and(|until| until <= now) {
+            // What was to be kept is over: another ttl is enough.
+            request.rare = None;
+        }
+        request
     }
 
     /// The renewal that claims a lock which is not renewed gives it the rest of its ttl.
@@ -616,7 +641,7 @@ impl Held {
     pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
-            && self.keep_until.is_none_or(|until| until <= now)
+            && self.keep_until().is_none_or(|until| until <= now)
             && self.ttl_changes.is_empty()
     }
 
@@ -673,7 +698,7 @@ impl Held {
     /// Passing the lock on to this waiter, the first of this process, costs no request to the
     /// server.
     pub(super) fn turn_of(&mut self, now: Moment, next: &Waiting) -> Turn {
-        let fits = next.ask().renew && next.ask().ttl == self.ttl;
+        let fits = next.ask().renew && next.ask().ttl == self.ttl && next.ask().keeps.is_none();
         let successors = self.successors.as_mut().filter(|_| fits);
         successors.map_or(Turn::Over, |successors| successors.turn_of(now, next))
     }
@@ -704,7 +729,7 @@ impl Held {
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
-        self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
+        (self.min_hold, self.keeps) = (ask.min_hold, ask.keeps);
         self.hold = Hold { kind: ask.kind, since: now };
         self.reserved_by = None;
         // The renewal then tells the server who has the lock.
@@ -728,8 +753,9 @@ impl Held {
         early: bool,
         response: Option<Response>,
     ) -> Releasing {
-        let ttl = self.may_last(now);
-        let mut request = Request { ttl, ..self.request(Action::Release) };
+        let may_last = self.may_last(now);
+        let mut request = self.request(Action::Release);
+        request.ttl = may_last.saturating_sub(self.keeps.unwrap_or_default());
         if let Some(successors) = &self.successors {
             request.passed_on = successors.for_release();
             request.releases = successors.releases(now);
@@ -747,11 +773,11 @@ impl Held {
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }
-        let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
+        let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, may_last);
         if self.may_be_queued() {
             releasing = releasing.leaving(now);
         }
-        if let Some(keep_until) = self.keep_until.filter(|_| early) {
+        if let Some(keep_until) = self.keep_until().filter(|_| early || self.limits_rate()) {
             releasing = releasing.keeping(keep_until);
             if self.is_left {
                 releasing = releasing.for_a_ticket();

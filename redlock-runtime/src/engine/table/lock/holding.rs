@@ -34,14 +34,18 @@ impl Lock {
         let Some(waiting) = self.waiting(id) else { return };
         let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
         let limit = ask.limit;
-        if claims {
-            ask.call.handed_over(HandOver::Server);
-        }
         let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
         let lease = ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(cx.now).is_none() {
             self.too_late(cx, id, cx.now.since(sent), lasts);
             return;
+        }
+        if claims && ask.min_hold.is_some() {
+            self.ask_to_keep(cx, id, fence);
+            return;
+        }
+        if claims {
+            ask.call.handed_over(HandOver::Server);
         }
         let held = if claims { Held::handed_over } else { Held::asked };
         self.enter(cx, id, lease, |ask, token, lease| {
@@ -53,6 +57,31 @@ impl Lock {
         }
         if refused_before {
             self.ask_after_refusals(cx);
+        }
+    }
+
+    /// A lock with a `min_hold` was granted for a claim. The server keeps it for longer before its
+    /// body begins: a process that dies at once would give it back when the claim is over.
+    fn ask_to_keep(&mut self, cx: &mut Context, id: Id, fence: u64) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if cx.outbox.take_back(id).is_some() {
+            waiting.take_back();
+        }
+        waiting.set_claiming(cx.now, fence);
+        let request = waiting.request(Action::Renew { nth: 0, shortens: false });
+        cx.timers.set(id, waiting.due());
+        cx.outbox.push_urgent((id, request));
+    }
+
+    /// The answer to that. `is_kept`: the claim was not over.
+    pub(super) fn kept(&mut self, cx: &mut Context, id: Id, sent: Moment, is_kept: bool) {
+        let Some(waiting) = self.waiting(id) else { return };
+        if is_kept {
+            let fence = waiting.claimed_fence();
+            waiting.ask().call.handed_over(HandOver::Server);
+            self.answered_held(cx, id, sent, fence, false);
+        } else {
+            self.ask(cx, id);
         }
     }
 
@@ -71,11 +100,15 @@ impl Lock {
             self.ask(cx, id);
             return;
         }
-        let was_taken_back = cx.outbox.take_back(id).is_some();
-        waiting.ask().call.handed_over(HandOver::Server);
         if marked {
             cx.contended.insert(&waiting.ask().name);
         }
+        if waiting.ask().min_hold.is_some() {
+            self.ask_to_keep(cx, id, fence);
+            return;
+        }
+        let was_taken_back = cx.outbox.take_back(id).is_some();
+        waiting.ask().call.handed_over(HandOver::Server);
         // A request that was not taken back crossed the push.
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);

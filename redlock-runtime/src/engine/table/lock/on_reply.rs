@@ -58,6 +58,9 @@ impl Lock {
                 Reply::Refused(refusal) if action != Action::WatchHolder => {
                     self.on_verdict(cx, id, sent, request, Err(refusal));
                 }
+                reply if matches!(action, Action::Renew { .. }) => {
+                    self.kept(cx, id, sent, reply == Reply::Done);
+                }
                 reply => self.on_watch_reply(cx, id, &reply),
             },
             // A watch with an earlier token says nothing about this one.

@@ -214,6 +214,7 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
+            keeps: None,
             limit: Limit::ONE,
             tick: None,
             ticket: None,

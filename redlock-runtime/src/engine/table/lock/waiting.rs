@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Refusal, Request, Run, ServerTime,
+    Action, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Rare, Refusal, Request, Run, ServerTime,
     TickEffect, TickRequest, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
@@ -93,6 +93,9 @@ pub(super) struct Waiting {
     deferred_push: Option<Box<PushKind>>,
     /// A grant came so late that it asks whether it still has the lock.
     was_granted: bool,
+    /// The fencing token of a lock that it has for a claim, while it asks the server to keep it: its
+    /// `min_hold` counts from the begin of its body, whatever becomes of it.
+    claimed_fence: u64,
     /// All in front of it may be of this process, where only the first waiter asks.
     leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
@@ -159,6 +162,7 @@ impl Waiting {
             over_at: None,
             deferred_push: None,
             was_granted: false,
+            claimed_fence: 0,
             leads: false,
             tracks_changes: false,
             is_told: false,
@@ -253,6 +257,17 @@ impl Waiting {
     /// A grant came so late that it asks whether it still has the lock.
     pub(super) fn set_granted(&mut self) {
         self.was_granted = true;
+    }
+
+    /// It has the lock for a claim, and asks for more before its body begins.
+    pub(super) fn set_claiming(&mut self, now: Moment, fence: u64) {
+        (self.was_granted, self.claimed_fence) = (true, fence);
+        self.set_asking(now);
+    }
+
+    /// The fencing token of that claim.
+    pub(super) fn claimed_fence(&self) -> u64 {
+        self.claimed_fence
     }
 
     /// The server has answered, and has given it neither the lock nor a place.
@@ -360,7 +375,8 @@ impl Waiting {
             fenced: self.ask.fenced,
             limit: self.ask.limit,
             // The body of a waiter has not begun.
-            rare: OnceRequest::boxed(self.ask.once.as_ref(), Run::Undone),
+            rare: OnceRequest::boxed(self.ask.once.as_ref(), Run::Undone)
+                .or_else(|| self.ask.keeps.map(|min_hold| Box::new(Rare::Keeps(min_hold)))),
             ..Request::new(action, name, self.token.clone(), self.ask.ttl)
         }
     }
@@ -706,10 +722,11 @@ impl Waiting {
     /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
         let mut request = self.request(Action::Release);
+        let lasts = request.lasts();
         if let Some(tick) = self.ask.tick.as_ref().and_then(|tick| unrun(tick)) {
             request.set_tick(tick);
         }
-        let mut releasing = Releasing::new(now, Arc::clone(&self.ask.key), request, self.ask.ttl);
+        let mut releasing = Releasing::new(now, Arc::clone(&self.ask.key), request, lasts);
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.set_granted();
         }

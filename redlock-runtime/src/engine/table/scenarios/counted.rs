@@ -317,3 +317,117 @@ fn a_reader_that_gives_up_behind_a_writer_leaves_the_queue_with_its_kind() {
     scenario.abandons(1);
     assert_eq!(sent(&scenario), [(1, Action::Release, 0)]);
 }
+
+/// So many bodies begin in this time at most.
+const RATE: Duration = Duration::from_secs(60);
+
+fn asks_for_a_rate(scenario: &mut Scenario, id: Id) -> Outcome {
+    let (mut ask, outcome) = scenario.ask(None, Some(RATE));
+    (ask.limit, ask.keeps) = (Limit::of(2), Some(RATE));
+    scenario.table.acquire(scenario.now, id, ask, token_of(id));
+    scenario.send();
+    outcome
+}
+
+/// For how long the server is asked to keep the place, in the oldest unanswered request.
+fn lasts(scenario: &Scenario) -> Option<Duration> {
+    scenario.sent.first().map(|(_, _, request)| request.lasts())
+}
+
+#[test]
+fn the_server_keeps_a_place_for_its_min_hold_before_its_body_begins() {
+    for was_pushed in [true, false] {
+        let mut scenario = scenario();
+        let mut outcome = asks_for_a_rate(&mut scenario, 1);
+        assert_eq!(lasts(&scenario), Some(TTL + RATE), "also where nobody is in front");
+        let busy = scenario.busy(0);
+        scenario.answers(JOIN, busy);
+        scenario.passes(SECOND / 10);
+        if was_pushed {
+            let at = scenario.server_time();
+            scenario.grants(1, at);
+        } else {
+            // The push was lost, and it asks.
+            scenario.passes(TTL);
+            scenario.tick();
+            scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 7 }));
+        }
+        assert!(held(&mut outcome).is_none(), "its claim is shorter");
+        assert_eq!((scenario.unanswered(), lasts(&scenario)), (vec![(1, RENEW)], Some(TTL + RATE)));
+        scenario.answers(RENEW, Reply::Done);
+        let lease = held(&mut outcome);
+        assert!(lease.is_some_and(|lease| lease.fence() == 7 && lease.limit() == Limit::of(2)));
+        scenario.assert_quiet();
+    }
+}
+
+#[test]
+fn a_claim_that_was_over_before_its_body_began_is_asked_for_again() {
+    let mut scenario = scenario();
+    let mut outcome = asks_for_a_rate(&mut scenario, 1);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    scenario.answers(RENEW, Reply::NotHeld);
+    assert!(held(&mut outcome).is_none());
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
+    // And one that the server refuses for now.
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 7 }));
+    scenario.answers(RENEW, Reply::Refused(Refusal::NoScript));
+    scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 7 }));
+    scenario.answers(RENEW, Reply::Done);
+    assert!(held(&mut outcome).is_some());
+}
+
+/// The answer, and the caller's task, take their time.
+#[test]
+fn a_min_hold_counts_from_the_begin_of_the_body() {
+    let late = 3 * SECOND;
+    for is_lost in [false, true] {
+        let mut scenario = scenario();
+        let mut outcome = asks_for_a_rate(&mut scenario, 1);
+        scenario.answers(JOIN, granted(7));
+        let lease = held(&mut outcome);
+        scenario.passes(late);
+        let now = scenario.now;
+        let Some(lease) = lease else { unreachable!("it is granted") };
+        lease.begins(|| now);
+        scenario.passes(SECOND);
+        if is_lost {
+            // Its place is kept all the same.
+            lease.end(LostReason::Expired);
+            scenario.tick();
+        }
+        scenario.drops_guard(1);
+        let kept = Duration::from_millis(59_001);
+        assert_eq!(lasts(&scenario), Some(kept), "{is_lost}: {:?}", scenario.unanswered());
+        scenario.answers(Action::ExpireLater, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
+}
+
+#[test]
+fn a_body_that_outlasts_its_min_hold_costs_its_ttl_when_it_dies() {
+    let mut scenario = scenario();
+    let mut outcome = asks_for_a_rate(&mut scenario, 1);
+    scenario.answers(JOIN, granted(7));
+    let lease = held(&mut outcome);
+    let now = scenario.now;
+    let Some(lease) = lease else { unreachable!("it is granted") };
+    lease.begins(|| now);
+    let mut renewals = Vec::new();
+    while scenario.now.since(now) < RATE + TTL {
+        scenario.passes(TTL / 3);
+        scenario.tick();
+        while let Some((id, sent, request)) = scenario.next() {
+            let is_renewal = request.action == RENEW;
+            renewals.extend(is_renewal.then(|| request.lasts()));
+            let reply = if is_renewal { Reply::Done } else { Reply::HeldFor { left: TTL } };
+            scenario.table.reply(scenario.now, id, sent, &request, reply);
+            scenario.send();
+        }
+    }
+    assert_eq!((renewals.first(), renewals.last()), (Some(&(TTL + RATE)), Some(&TTL)));
+    assert!(lease.remaining(scenario.now).is_some_and(|left| left <= TTL));
+}

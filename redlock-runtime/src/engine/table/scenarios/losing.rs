@@ -103,7 +103,7 @@ fn a_holder_leaves_the_queue_with_the_ttl_of_its_place() {
 #[test]
 fn a_holder_whose_key_was_to_stay_leaves_the_queue_when_it_has_lost_that() {
     let mut scenario = Scenario::connected();
-    let mut outcome = scenario.acquires_for(1, None, Some(5 * SECOND));
+    let mut outcome = scenario.acquires(1, None);
     let busy = scenario.busy(0);
     scenario.answers(JOIN, busy);
     scenario.passes(2 * SECOND);
@@ -112,9 +112,10 @@ fn a_holder_whose_key_was_to_stay_leaves_the_queue_when_it_has_lost_that() {
     assert!(held(&mut outcome).is_some());
     let place = scenario.busy(3);
     scenario.answers(AGAIN, place);
-    let mut released = scenario.releases(1);
+    let mut released = scenario.hands_over(1);
     scenario.answers(Action::ExpireLater, Reply::NotHeld);
-    assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::AlreadyLost))));
+    let outcome = released.try_recv().map(|released| released.outcome);
+    assert!(matches!(outcome, Ok(Ok(ReleaseOutcome::AlreadyLost))));
     scenario.answers(Action::Release, Reply::NotHeld);
     assert!(scenario.table.is_idle());
 }

@@ -128,6 +128,7 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
+            keeps: None,
             limit: Limit::ONE,
             tick: None,
             ticket: None,

@@ -44,6 +44,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        keeps: None,
         limit: Limit::ONE,
         tick: None,
         ticket: None,
