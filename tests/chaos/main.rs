@@ -133,7 +133,11 @@ fn at_most_one_is_inside_whatever_happens() {
 /// Mistakes: a text of a script, and its replacement.
 const DOES_NOT_COMPARE: (&str, &str) = ("place = holder == token, {}", "place = holder ~= nil  , {}");
 
-const IS_NOT_RAISED: (&str, &str) = ("return fence", "return '1'  ");
+/// A number comes twice: to the last one that has drawn it, and to the next one.
+const IS_NOT_RAISED: (&str, &str) = (
+    "local fence = redis.call('INCR', KEYS[3])\nlocal floor = tonumber(ARGV[6]) or LEAST\n",
+    "local fence=(redis.call('GET',KEYS[3])or 0)+0\nlocal floor=tonumber(ARGV[6])or 0   \n",
+);
 
 /// A grant dated in the far future counts, for the waiter, from when it was received.
 const COUNTS_FROM_RECEIPT: (&str, &str) = (".. '|' .. at .. '|' .. mark", ".. '|9' .. at ..'|' .. mark");

@@ -1,12 +1,16 @@
 //! The smallest set of access rules that works, and which feature stops without each rule.
 
+use std::collections::HashMap;
 use std::thread;
 use std::time::Instant;
 
 use kit::{
     LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, sentinel, unique, within,
 };
-use redlocked::{Capabilities, LeadError, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
+use redis::FromRedisValue;
+use redlocked::{
+    Capabilities, LeadError, LockError, LockGuard, LockManager, LockManagerBuilder, ReleaseOutcome,
+};
 
 /// Which feature stops without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -460,6 +464,45 @@ fn other_keys_and_channels_are_forbidden_by_name() {
     let locks = LockManager::connect_blocking(&url).unwrap();
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
     locks.lock("k").run_blocking(|_| ()).unwrap();
+}
+
+/// How often the server has refused a command.
+fn refusals(server: &RedisServer) -> i64 {
+    let entries: Vec<HashMap<String, redis::Value>> = server.run("ACL LOG 128");
+    entries.into_iter().map(|mut entry| i64::from_redis_value(entry.remove("count").unwrap()).unwrap()).sum()
+}
+
+#[test]
+fn without_getrange_a_lock_costs_one_script_and_leaves_no_entry() {
+    const CALLS: u64 = 20;
+    for is_live in [false, true] {
+        let (server, url) = user((!is_live).then_some("+getrange"), "~lock:*", "&lock:*");
+        let locks = LockManager::connect_blocking(&url).unwrap();
+        // The first of several carries the floor, the others ask without a script.
+        let together = || {
+            let threads = ["a", "b", "c", "d"].map(|key| {
+                let request = locks.lock(key);
+                thread::spawn(move || request.run_blocking(LockGuard::fencing_token).unwrap())
+            });
+            assert!(threads.map(|thread| thread.join().unwrap()).iter().all(|fence| *fence > 0));
+        };
+        together();
+        let _: String = server.run("ACL LOG RESET");
+        if is_live {
+            let _: String = server.run("ACL SETUSER shop -getrange");
+            eventually("the manager has learned it", || {
+                together();
+                refusals(&server) > 0
+            });
+            eventually("no lock is left", || server.keys().is_empty());
+            let _: String = server.run("ACL LOG RESET");
+        }
+        let start = server.client_commands();
+        (0..CALLS).for_each(|_| drop(locks.lock("k").acquire_blocking().unwrap()));
+        let (commands, refused) = (server.client_commands() - start, refusals(&server));
+        assert!(commands <= 2 * CALLS + 4, "{commands} commands, live: {is_live}");
+        assert_eq!(refused, 0, "live: {is_live}");
+    }
 }
 
 #[test]

@@ -179,6 +179,36 @@ fn a_lock_whose_number_is_refused_is_given_back() {
 }
 
 #[test]
+fn who_waits_for_ever_holds_no_lock_whose_number_is_refused() {
+    let server = RedisServer::start();
+    let locks = ready(&server);
+    runtime().block_on(async {
+        assert!(fences(&locks, 8).await.iter().all(Result::is_ok));
+        let _: String = server.run("ACL SETUSER default -incr");
+        // The first carries the floor, and those behind it ask without a script.
+        let calls: Vec<_> = (0..8)
+            .map(|number| {
+                let request = locks.lock(format!("k:{number}")).ttl(10 * LIMIT).wait_forever();
+                tokio::spawn(request.run(async |guard| guard.fencing_token()))
+            })
+            .collect();
+        tokio::time::sleep(SECOND / 2).await;
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        // Each asks again and again, and has nothing in between.
+        eventually("no lock is left", || server.keys().is_empty());
+        for _ in 0..20 {
+            assert_eq!(server.keys(), [""; 0]);
+            tokio::time::sleep(SECOND / 50).await;
+        }
+        let _: String = server.run("ACL SETUSER default +incr");
+        for call in calls {
+            assert!(call.await.unwrap().unwrap() > 0);
+        }
+        assert_eq!(server.keys(), [""; 0]);
+    });
+}
+
+#[test]
 fn numbers_grow_although_the_server_forgets_its_clock_or_gets_older_data() {
     let server = RedisServer::start();
     let (locks, runtime) = (ready(&server), runtime());

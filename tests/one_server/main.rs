@@ -23,6 +23,7 @@
 //! | `stuck` | what a stopped process costs the others, and its waiters |
 //! | `tickets` | does a lock travel to another process once, whoever is killed, stopped or cut off on the way |
 //! | `ticks` | does one caller run each tick, and what is left of one whose runner was killed |
+//! | `older_data` | is no fencing token given that its manager has seen, when a server gets older data |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
@@ -69,6 +70,7 @@ mod leader;
 mod limit;
 mod many_keys;
 mod mark;
+mod older_data;
 mod on_lost;
 mod one_call;
 mod peer_bugs;

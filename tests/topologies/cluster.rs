@@ -181,6 +181,40 @@ fn fencing_tokens_grow_while_the_slot_moves() {
     }
 }
 
+#[test]
+fn numbers_grow_when_the_slot_gets_older_data() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = format!("{}:", unique("older"));
+    let (locks, other, key) = (connect_as(cluster, &prefix), &connect_as(cluster, &prefix), "k");
+    let node = cluster.owner_of(&format!("{prefix}{key}"));
+    let mut last = locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap();
+    let clock = node.run::<Vec<String>>(&format!("KEYS {prefix}*%clock")).remove(0);
+    for round in 0..40 {
+        // Of three seconds ago; or the server's time was ahead by an hour.
+        if round % 2 == 0 {
+            let _: String = node.run(&format!("SET {clock} {}", last - 3_000_000));
+        } else {
+            let _: String = node.run(&format!("SET {clock} {}", last + 3_600_000_000));
+            last = locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap();
+            let _: u32 = node.run(&format!("DEL {clock}"));
+        }
+        let next = if round % 3 == 0 {
+            let guard = other.lock(key).acquire_blocking().unwrap();
+            let request = locks.lock(key).wait(LIMIT);
+            thread::scope(|scope| {
+                let waiter = scope.spawn(move || request.run_blocking(LockGuard::fencing_token).unwrap());
+                thread::sleep(SECOND / 20);
+                drop(guard);
+                waiter.join().unwrap()
+            })
+        } else {
+            locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap()
+        };
+        assert!(next > last, "{next} after {last} in round {round}");
+        last = next;
+    }
+}
+
 /// A steady load of all kinds of locks: no error within `wait`, and never two holders.
 struct Load {
     stop: AtomicBool,

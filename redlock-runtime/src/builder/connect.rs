@@ -5,6 +5,7 @@ use crate::block_on::block_on;
 use crate::engine::EngineSettings;
 use crate::engine::handle::Engine;
 use crate::engine::redis::node::NodeSettings;
+use crate::engine::redis::seen_fences::SeenFences;
 use crate::engine::transport::url::{parse, without_credentials};
 use crate::ground::error::LockError;
 use crate::ground::telemetry;
@@ -160,6 +161,7 @@ impl LockManagerBuilder {
             allow_eviction: self.allow_eviction,
             tls: self.tls,
             credentials: self.credentials,
+            seen: SeenFences::default(),
         };
         let deployment = parse(&self.url, &settings)?;
         if self.replicas > 0 && deployment.one_server().is_none() {

@@ -501,6 +501,9 @@ pub(crate) struct Push {
     /// same ttl and draw no fencing token. The process passes the lock on to them in this order.
     /// The [secret](Token::secret) of each, one behind the other.
     pub(crate) followers: Box<str>,
+    /// Of a grant: its fencing token is not above each one that may have been given before. The
+    /// [phase](Verdict::Granted) of a counted lock may be older than those.
+    pub(crate) is_undercut: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -540,6 +543,9 @@ pub(crate) enum Refusal {
     /// A direct request may have taken the lock, and no fencing token came with it that is above all
     /// before: the repeated request draws one.
     NoFence,
+    /// The same, and access rules forbid the command that tells whether the lock was held all the
+    /// time: later requests are not direct.
+    NoLook,
     /// The server is loading, failing over, busy with a script …
     Transient(Arc<str>),
     /// There was no reply and the connection is gone: the server may have executed it.
@@ -553,7 +559,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// The request is repeated at once.
     pub(crate) fn is_asked_again(&self) -> bool {
-        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended | Self::NoFence)
+        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended | Self::NoFence | Self::NoLook)
     }
 
     /// True when the server has done nothing of the request. A script for `several` locks may have
@@ -564,7 +570,7 @@ impl Refusal {
         match self {
             Self::Transient(words) => !words.contains(IN_THE_MIDDLE),
             Self::NoScript | Self::Contended | Self::Moved(_) => true,
-            Self::Unfinished | Self::NoFence | Self::OutcomeUnknown(_) => false,
+            Self::Unfinished | Self::NoFence | Self::NoLook | Self::OutcomeUnknown(_) => false,
             Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
         }
     }
@@ -610,6 +616,7 @@ impl Refusal {
             | Self::Unfinished
             | Self::Contended
             | Self::NoFence
+            | Self::NoLook
             | Self::Transient(_)
             | Self::OutcomeUnknown(_) => LockError::Unavailable { key, reason: self.words() },
             Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
@@ -621,7 +628,7 @@ impl Refusal {
             Self::NoScript => "the server has forgotten a script".into(),
             Self::Unfinished => "the server is still removing dead waiters".into(),
             Self::Contended => "the lock has another value".into(),
-            Self::NoFence => "the lock has no fencing token yet".into(),
+            Self::NoFence | Self::NoLook => "the lock has no fencing token yet".into(),
             Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
             Self::Moved(redirect) => redirect.words(),
         }

@@ -15,22 +15,29 @@ use crate::ground::error::LockError;
 /// token or a larger one, and answers a smaller one with [`refused`](Self::refused). The crate
 /// `redlocked-sqlx` does so in SQL.
 ///
+/// Two primaries that give locks at a time may give one number to two holders. So a resource that
+/// must survive such a split brain keeps who holds the number, too, and refuses an equal number of
+/// another holder, as below. The holders of one lock with `shared` or `permits` have equal numbers by
+/// design: there, leave this out.
+///
 /// # Examples
 ///
 /// ```
 /// # fn main() -> Result<(), redlocked::LockError> {
 /// use redlocked::{Fence, LockError, LockManager};
 ///
-/// /// A file, a queue, a table.
+/// /// A file, a queue, a table: with the largest token, and the holder that has it.
 /// #[derive(Default)]
-/// struct Resource(u64);
+/// struct Resource(u64, String);
 ///
 /// impl Resource {
-///     fn write(&mut self, fence: &Fence) -> Result<(), LockError> {
-///         if fence.token() < self.0 {
+///     /// `holder`: any text that no other holder has, such as a random one for each call.
+///     fn write(&mut self, fence: &Fence, holder: &str) -> Result<(), LockError> {
+///         let is_of_another = fence.token() == self.0 && holder != self.1;
+///         if fence.token() < self.0 || is_of_another {
 ///             return Err(fence.refused());
 ///         }
-///         self.0 = fence.token();
+///         (self.0, self.1) = (fence.token(), holder.to_owned());
 ///         Ok(())
 ///     }
 /// }
@@ -41,8 +48,10 @@ use crate::ground::error::LockError;
 /// assert_eq!((early.key(), early.name()), ("ledger", "shop:ledger"));
 ///
 /// let mut resource = Resource::default();
-/// resource.write(&late)?;
-/// assert!(matches!(resource.write(&early), Err(LockError::Fenced { .. })));
+/// resource.write(&late, "b")?;
+/// resource.write(&late, "b")?;
+/// assert!(matches!(resource.write(&early, "a"), Err(LockError::Fenced { .. })));
+/// assert!(matches!(resource.write(&late, "c"), Err(LockError::Fenced { .. })), "of a split brain");
 /// # Ok(())
 /// # }
 /// ```

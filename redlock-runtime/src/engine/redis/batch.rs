@@ -14,7 +14,7 @@ use super::command::write_command;
 use super::decode::{nonsense, read, refusal};
 use super::encode::{CLIENT_CACHING, Encoder, is_renewal};
 use super::exchange::Exchange;
-use super::scripts::Script;
+use super::scripts::{Dialect, Script};
 use super::value::Value;
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
@@ -103,10 +103,10 @@ impl SharedCall {
         &self,
         first: Value,
         next: &mut impl Iterator<Item = Value>,
-        sharded: bool,
+        dialect: Dialect,
     ) -> Vec<Reply> {
         match self {
-            Self::Acquire { modes } => acquired(modes, first, sharded),
+            Self::Acquire { modes } => acquired(modes, first, dialect),
             Self::Renew { actions, tracks_changes: true } => {
                 renewed(actions, Some(first), next.next().unwrap_or(Value::Nil))
             }
@@ -116,10 +116,10 @@ impl SharedCall {
 }
 
 /// One reply for each lock that the script came to; the others were not asked for.
-fn acquired(modes: &[Mode], value: Value, sharded: bool) -> Vec<Reply> {
+fn acquired(modes: &[Mode], value: Value, dialect: Dialect) -> Vec<Reply> {
     let locks = modes.len();
     let reply = |(value, mode): (Value, &Mode)| {
-        read(Action::Acquire(*mode), Some(Script::AcquireAll), value, sharded)
+        read(Action::Acquire(*mode), Some(Script::AcquireAll), value, dialect)
     };
     match value {
         // It tells at least of the first one.
@@ -261,7 +261,9 @@ mod tests {
         let modes = [Mode::OneTry, Mode::OneTry];
         let many = vec![Value::Int(0), Value::Nil, Value::Int(5)];
         for answer in [Value::Array(Vec::new()), Value::Array(many), Value::Okay, Value::Int(1)] {
-            assert!(acquired(&modes, answer, false).iter().all(unknown));
+            assert!(
+                acquired(&modes, answer, Dialect { sharded: false, reads_parts: true }).iter().all(unknown)
+            );
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) use super::exchange::UNREAD;
 use super::fence_floor::FenceFloor;
 use super::handshake::Session;
 use super::keyspace::Keyspace;
-use super::scripts::Script;
+use super::scripts::{Dialect, Script};
 use super::value::Value;
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo, Verdict};
@@ -32,7 +32,7 @@ pub(crate) struct RedisConnection {
 
 impl RedisConnection {
     pub(super) fn new(exchange: Exchange, session: Session) -> Self {
-        let fences = FenceFloor::new(session.server_info.clock, Moment::now());
+        let fences = FenceFloor::new(session.server_info.clock, session.server_time, Moment::now());
         Self { exchange, encoder: Encoder::new(session), renewals_alone: 0, fences }
     }
 
@@ -58,9 +58,15 @@ impl RedisConnection {
         pushes: usize,
     ) -> ExpectedBatch {
         self.exchange.listen(cx, pushes);
-        let least = self.fences.least(now);
-        self.encoder.set_floor(self.fences.at(now), least.is_some());
-        let expected = self.write(requests, asking, least.unwrap_or_default());
+        let session = &self.encoder.session;
+        if session.seen.take_undercut() {
+            self.fences.on_undercut_push();
+        }
+        let seen = Seen::before(session, requests);
+        let least = self.fences.least(now, session.seen.on_a_server());
+        self.encoder.set_floor(&self.fences, now, least.is_some());
+        let mut expected = self.write(requests, asking, least.unwrap_or_default());
+        expected.seen = seen;
         self.exchange.write(cx);
         expected
     }
@@ -134,9 +140,9 @@ impl RedisConnection {
         &mut self,
         expected: &ExpectedBatch,
     ) -> Poll<Result<Vec<Reply>, Disconnected>> {
-        let sharded = self.encoder.session.sharded;
+        let dialect = self.encoder.session.dialect();
         let failure = match self.exchange.replies(expected.values) {
-            Poll::Ready(Ok(mut values)) => return Poll::Ready(Ok(expected.read(&mut values, sharded))),
+            Poll::Ready(Ok(mut values)) => return Poll::Ready(Ok(expected.read(&mut values, dialect))),
             Poll::Ready(Err(failure)) => failure,
             Poll::Pending => return Poll::Pending,
         };
@@ -175,18 +181,41 @@ impl RedisConnection {
         self.encoder.session.abilities
     }
 
-    /// A fencing token that the server cannot have drawn is the answer to another request.
-    pub(crate) fn doubt(&self, requests: &[(Id, Request)], replies: &mut [Reply]) {
-        for ((_, request), reply) in requests.iter().zip(replies) {
-            let fence = match reply {
-                Reply::Acquire(verdict) => verdict.fence(),
-                Reply::Reserved { last } => Some(*last),
-                _ => None,
+    /// Compares the fencing tokens of the replies. One that the server cannot have drawn is the answer
+    /// to another request. One that is not above each that was known when its request was sent is
+    /// none: the server has older data, and is asked again.
+    pub(crate) fn doubt(
+        &mut self,
+        now: Moment,
+        expected: &ExpectedBatch,
+        requests: &[(Id, Request)],
+        replies: &mut [Reply],
+    ) {
+        for (at, ((_, request), reply)) in requests.iter().zip(replies).enumerate() {
+            let (fence, before) = match (&*reply, request.action) {
+                (Reply::Acquire(verdict), _) => match verdict.fence() {
+                    Some(fence) => (fence, fence),
+                    None => continue,
+                },
+                // The first one of them is above the clock.
+                (Reply::Reserved { last }, Action::Reserve { count }) => {
+                    (*last, (last + 1).saturating_sub(count.into()))
+                }
+                (Reply::Reserved { last }, _) => (*last, *last),
+                _ => continue,
             };
-            let Some(fence) = fence else { continue };
             let is_none = fence == 0 && !request.fenced;
-            if !is_none && !self.fences.may_be(fence) {
+            if is_none {
+                continue;
+            }
+            if !self.fences.may_be(fence) {
                 *reply = nonsense(&Value::Int(0));
+            } else if before <= expected.seen.at(at) && !request.limit.is_counted() {
+                self.fences.on_undercut(now, fence);
+                *reply = match request.action {
+                    Action::Reserve { .. } => Reply::NotHeld,
+                    _ => Reply::Refused(Refusal::NoFence),
+                };
             }
         }
     }
@@ -213,16 +242,29 @@ impl RedisConnection {
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
                 Reply::Refused(Refusal::NoFence) => self.fences.on_below(),
+                Reply::Refused(Refusal::NoLook) => {
+                    self.fences.on_below();
+                    self.encoder.reads_no_parts();
+                }
                 Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
-                // That of a counted lock is as old as the phase that its caller enters.
-                Reply::Acquire(verdict) if request.fenced && !request.limit.is_counted() => {
+                Reply::Acquire(verdict) if request.fenced => {
                     if let Some(fence) = verdict.fence() {
-                        self.fences.learn(sent, now, fence);
+                        // That of a counted lock is as old as the phase that its caller enters.
+                        if !request.limit.is_counted() {
+                            self.fences.learn(sent, now, fence);
+                        }
+                        self.see(request, fence);
                     }
                 }
+                Reply::Reserved { last } => self.see(request, *last),
                 _ => {}
             }
         }
+    }
+
+    fn see(&self, request: &Request, fence: u64) {
+        let session = &self.encoder.session;
+        session.seen.learn(&session.keyspace, &request.name, fence);
     }
 
     fn forget(&mut self, request: &Request) {
@@ -245,11 +287,11 @@ struct Answer {
 }
 
 impl Answer {
-    fn read(self, value: Value, sharded: bool) -> Reply {
+    fn read(self, value: Value, dialect: Dialect) -> Reply {
         if self.direct {
             return read_direct(self.action, value);
         }
-        read(self.action, self.script, value, sharded)
+        read(self.action, self.script, value, dialect)
     }
 }
 
@@ -266,6 +308,34 @@ pub(crate) struct ExpectedBatch {
     /// How many values the server answers.
     values: usize,
     replies: ExpectedReplies,
+    seen: Seen,
+}
+
+/// The largest fencing tokens that were known when a batch was sent.
+enum Seen {
+    OfAll(u64),
+    /// In a Cluster, of each request.
+    OfEach(Vec<u64>),
+}
+
+impl Seen {
+    fn before(session: &Session, requests: &[(Id, Request)]) -> Self {
+        let Session { keyspace, seen, .. } = session;
+        match keyspace {
+            Keyspace::Server { .. } => Self::OfAll(seen.on_a_server()),
+            Keyspace::Cluster { .. } => {
+                let largest = |(_, request): &(Id, Request)| seen.largest(keyspace, &request.name);
+                Self::OfEach(requests.iter().map(largest).collect())
+            }
+        }
+    }
+
+    fn at(&self, request: usize) -> u64 {
+        match self {
+            Self::OfAll(seen) => *seen,
+            Self::OfEach(seen) => seen.get(request).copied().unwrap_or(0),
+        }
+    }
 }
 
 enum ExpectedReplies {
@@ -275,12 +345,13 @@ enum ExpectedReplies {
 
 impl ExpectedBatch {
     fn one(expected: Expected) -> Self {
-        Self { values: expected.values(), replies: ExpectedReplies::One(expected) }
+        let values = expected.values();
+        Self { values, replies: ExpectedReplies::One(expected), seen: Seen::OfAll(0) }
     }
 
     fn several(all: Vec<Expected>) -> Self {
         let values = all.iter().map(Expected::values).sum();
-        Self { values, replies: ExpectedReplies::Several(all) }
+        Self { values, replies: ExpectedReplies::Several(all), seen: Seen::OfAll(0) }
     }
 
     /// True when the server is asked for nothing.
@@ -288,12 +359,12 @@ impl ExpectedBatch {
         self.values == 0
     }
 
-    fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Vec<Reply> {
+    fn read(&self, values: &mut impl Iterator<Item = Value>, dialect: Dialect) -> Vec<Reply> {
         let mut next = Vec::new().into_iter();
         match &self.replies {
-            ExpectedReplies::One(one) => vec![one.read(values, &mut next, sharded)],
+            ExpectedReplies::One(one) => vec![one.read(values, &mut next, dialect)],
             ExpectedReplies::Several(all) => {
-                all.iter().map(|each| each.read(values, &mut next, sharded)).collect()
+                all.iter().map(|each| each.read(values, &mut next, dialect)).collect()
             }
         }
     }
@@ -328,13 +399,13 @@ impl Expected {
         &self,
         values: &mut impl Iterator<Item = Value>,
         next: &mut vec::IntoIter<Reply>,
-        sharded: bool,
+        dialect: Dialect,
     ) -> Reply {
         let value = if let Self::Next = self { None } else { values.next() };
         match (self, value) {
             (Self::Next, _) => next.next().unwrap_or(Reply::Acquire(Verdict::Skipped)),
             (Self::Shared(call), Some(value)) => {
-                *next = call.replies(value, values, sharded).into_iter();
+                *next = call.replies(value, values, dialect).into_iter();
                 next.next().unwrap_or_else(|| nonsense(&Value::Nil))
             }
             (Self::Second(_), Some(Value::ServerError(error))) => {
@@ -343,9 +414,9 @@ impl Expected {
             }
             // Both commands that come first confirm, and return nothing else.
             (Self::Second(answer), Some(Value::Okay)) => {
-                answer.read(values.next().unwrap_or(Value::Nil), sharded)
+                answer.read(values.next().unwrap_or(Value::Nil), dialect)
             }
-            (Self::One(answer), Some(value)) => answer.read(value, sharded),
+            (Self::One(answer), Some(value)) => answer.read(value, dialect),
             (Self::Fenced(fenced), Some(taken)) => {
                 let [number, value] = [(); 2].map(|()| values.next().unwrap_or(Value::Nil));
                 read_direct_fenced(fenced.action, [taken, number, value], &fenced.token, fenced.least)

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_reply::ErrorReply;
+use super::handshake::is_unknown;
 use super::keyspace::Keyspace;
-use super::scripts::Script;
+use super::scripts::{Dialect, Script};
 use super::value::{self, ServerError, Value};
 use crate::engine::protocol::{
     Action, ConnectionEvent, Counted, Inspection, LastTick, NotRun, Place, Push, PushKind, Record, Redirect,
@@ -19,9 +20,8 @@ use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
 use crate::ground::token::{self, MARK, Token};
 
-/// `script`: the one that the request has called. `sharded`: whether that was the one for sharded
-/// channels.
-pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded: bool) -> Reply {
+/// `script`: the one that the request has called.
+pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect: Dialect) -> Reply {
     match (action, value) {
         // These scripts read only the lock.
         (
@@ -33,7 +33,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             Value::ServerError(error),
         ) if is_of_another_type(&error) => Reply::NotHeld,
         (_, Value::ServerError(error)) => {
-            let script = script.map(|script| script.source(sharded));
+            let script = script.map(|script| script.source(dialect));
             Reply::Refused(refusal_in(&error, script))
         }
         (
@@ -90,7 +90,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
         }
         (Action::Acquire(_), Value::Array(parts)) if script == Some(Script::Tick) => {
-            read_of_tick(action, parts, sharded)
+            read_of_tick(action, parts, dialect)
         }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::LastTick, value) => read_last_tick(&value),
@@ -115,7 +115,9 @@ pub(super) fn read_direct(action: Action, value: Value) -> Reply {
         (Action::Release, Value::ServerError(error)) if is_of_another_type(&error) => {
             Reply::Refused(Refusal::Contended)
         }
-        (action, error @ Value::ServerError(_)) => read(action, None, error, false),
+        (action, error @ Value::ServerError(_)) => {
+            read(action, None, error, Dialect { sharded: false, reads_parts: true })
+        }
         (_, other) => nonsense(&other),
     }
 }
@@ -132,6 +134,11 @@ pub(super) fn read_direct_fenced(
     token: &Token,
     least: u64,
 ) -> Reply {
+    if let (Value::Okay, Value::ServerError(error)) = (&set, &value)
+        && (error.code() == "NOPERM" || is_unknown(error.details().unwrap_or_default()))
+    {
+        return Reply::Refused(Refusal::NoLook);
+    }
     let is_held = match &value {
         Value::BulkString(value) => is_of(value, token),
         // One of another type, or none, is not this token.
@@ -329,7 +336,7 @@ fn read_busy(parts: &[Value]) -> Reply {
 
 /// The tick that a request is for, and behind it the answer for its lock, or what becomes of the
 /// tick.
-fn read_of_tick(action: Action, parts: Vec<Value>, sharded: bool) -> Reply {
+fn read_of_tick(action: Action, parts: Vec<Value>, dialect: Dialect) -> Reply {
     let Ok([name, answer]) = <[Value; 2]>::try_from(parts) else {
         return nonsense(&Value::Array(Vec::new()));
     };
@@ -345,7 +352,7 @@ fn read_of_tick(action: Action, parts: Vec<Value>, sharded: bool) -> Reply {
     };
     let verdict = match verdict {
         Some(verdict) => verdict,
-        None => match read(action, None, answer, sharded) {
+        None => match read(action, None, answer, dialect) {
             Reply::Acquire(verdict) => verdict,
             other => return other,
         },
@@ -475,7 +482,7 @@ fn decode_push(text: &str) -> Option<Push> {
         "done" => PushKind::Done,
         _ => return None,
     };
-    Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into() })
+    Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into(), is_undercut: false })
 }
 
 /// True for errors of a server that is starting, failing over, busy or cannot save: the request may

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, write_command, write_word};
-use super::fence_floor::ABOVE_ALL;
+use super::fence_floor::{ABOVE_ALL, FenceFloor, Floor};
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
 use crate::engine::protocol::{
     Action, Id, Mode, Once, OnceRequest, PassedOn, Request, Run, TickEffect, TickRequest,
 };
+use crate::ground::clock::Moment;
 use crate::ground::host::HashSet;
 use crate::ground::tick::AHEAD;
 use crate::ground::token::digest;
@@ -54,8 +55,10 @@ impl Way {
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
     sent: SentScripts,
-    /// The floor of fencing tokens for the requests that are being encoded.
-    floor: Option<u64>,
+    /// So high the clock of fencing tokens should be, for the requests that are being encoded.
+    estimate: u64,
+    /// The largest number that was seen is the floor in any case.
+    is_behind: bool,
     /// Fencing tokens may be drawn without a script: the clock is at the time.
     may_draw: bool,
     /// They are, because one of these requests carries the floor, or none need.
@@ -75,7 +78,8 @@ impl Encoder {
         Self {
             session: Box::new(session),
             sent: SentScripts::default(),
-            floor: None,
+            estimate: ABOVE_ALL,
+            is_behind: false,
             may_draw: false,
             draws_directly: false,
             ttl: (0, "0".to_owned()),
@@ -83,11 +87,34 @@ impl Encoder {
         }
     }
 
-    /// For the requests that follow. Where one must carry the `floor`, the first that could be direct
-    /// does.
-    pub(super) fn set_floor(&mut self, floor: Option<u64>, may_draw: bool) {
-        (self.floor, self.may_draw) = (floor, may_draw);
-        self.draws_directly = may_draw && floor.is_none();
+    /// For the requests that follow: each script that may draw a fencing token carries the floor.
+    /// Where the clock `is_due` for a comparison, the first request that could be direct is a script.
+    pub(super) fn set_floor(&mut self, fences: &FenceFloor, now: Moment, may_draw: bool) {
+        (self.estimate, self.is_behind) = (fences.estimate(now), fences.is_behind());
+        // The look at the lock behind the number is a GETRANGE.
+        self.may_draw = may_draw && self.session.reads_parts;
+        self.draws_directly = self.may_draw && !fences.is_due(now);
+    }
+
+    /// The floor of fencing tokens for this request.
+    fn floor(&self, request: &Request) -> Floor {
+        let seen = self.session.seen.largest(&self.session.keyspace, &request.name);
+        match request.action {
+            _ if self.is_behind && seen > 0 => Floor::Seen(seen),
+            // A ticket may come from a process that has seen larger fencing tokens: its clock is at
+            // the time at least.
+            Action::Redeem => Floor::Estimate(ABOVE_ALL),
+            _ => Floor::above(self.estimate, seen),
+        }
+    }
+
+    /// Access rules forbid `GETRANGE` now.
+    pub(super) fn reads_no_parts(&mut self) {
+        if self.session.reads_parts {
+            self.session.reads_parts = false;
+            // The scripts are others.
+            self.sent = SentScripts::default();
+        }
     }
 
     /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its
@@ -338,20 +365,10 @@ impl Encoder {
                     Action::Release if self.session.foreign_clients => command.arg(request.releases),
                     _ => command.arg(how),
                 };
-                // A holder with a fencing token has one, too: older data may still have its lock,
-                // and not those that came after it. A ticket may come from a process that has seen
-                // larger fencing tokens: its clock is at the time at least.
-                let floor = if request.action == Action::Redeem { Some(ABOVE_ALL) } else { self.floor };
-                let in_full = floor.is_some() || !request.fenced || request.passed_on.is_some();
-                if !in_full {
-                    command.arg(inbox).arg(at_most);
-                    return;
-                }
                 command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
-                match floor {
-                    Some(floor) => command.arg(floor),
-                    None => command.arg(""),
-                };
+                // A release has one, too, for the next holder: older data may still have the lock, and
+                // not the numbers that came after it.
+                command.arg(self.floor(request));
                 match &request.passed_on {
                     None => command.arg((!request.fenced).then_some(UNFENCED)),
                     Some(_) => command.arg(if request.fenced { "" } else { UNFENCED }),
@@ -425,10 +442,7 @@ impl Encoder {
             _ => command.arg(how),
         };
         command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
-        match self.floor {
-            Some(floor) => command.arg(floor),
-            None => command.arg(""),
-        };
+        command.arg(self.floor(request));
         command.arg(ONCE).arg(&*once.fingerprint).arg(in_ms(once.lasts));
         command.arg(&*digest(request.token.value()));
         if let Action::Acquire(_) = request.action {
@@ -526,10 +540,7 @@ impl Encoder {
         };
         // Also of one try: it names the member.
         command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
-        match self.floor {
-            Some(floor) => command.arg(floor),
-            None => command.arg(""),
-        };
+        command.arg(self.floor(request));
         command.arg(format_args!("n{number}"));
         if let (Script::Enter, true) = (script, self.session.may_not_count) {
             command.arg(TRIES);
@@ -552,10 +563,7 @@ impl Encoder {
             _ => command.arg(how),
         };
         command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
-        match self.floor {
-            Some(floor) => command.arg(floor),
-            None => command.arg(""),
-        };
+        command.arg(self.floor(request));
         // It draws a fencing token.
         command.arg("");
         let effect = match tick.effect {
@@ -626,10 +634,9 @@ impl Encoder {
             keyspace.write_clock(&mut command, &request.name);
         }
         command.arg(&**inbox);
-        match self.floor {
-            Some(floor) => command.arg(floor),
-            None => command.arg(""),
-        };
+        for (_, request) in requests.iter().take(1) {
+            command.arg(self.floor(request));
+        }
         for (_, request) in requests {
             let at_most = match self.mode(request.action) {
                 Mode::Join { at_most } | Mode::JoinAgain { at_most } => at_most,
@@ -668,9 +675,9 @@ impl Encoder {
         // A force-release always carries its source: sent again for want of it, it would come
         // behind later requests.
         if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
-            ["EVAL", script.source(self.session.sharded)]
+            ["EVAL", script.source(self.session.dialect())]
         } else {
-            ["EVALSHA", script.hash(self.session.sharded)]
+            ["EVALSHA", script.hash(self.session.dialect())]
         }
     }
 }

@@ -22,6 +22,7 @@ use super::keyspace::Keyspace;
 use super::opened::Stream;
 use super::pipeline::Pipeline;
 use super::resp::{Reader, Unreadable};
+use super::seen_fences::SeenFences;
 use super::value::{PushKind, Value};
 use crate::engine::protocol::ConnectionEvent;
 use crate::engine::wakers::WhenWoken;
@@ -70,6 +71,17 @@ pub(super) struct Inbox {
     pub(super) events: UnboundedSender<ConnectionEvent>,
     /// Pushes about locks outside of it are dropped.
     pub(super) keyspace: Keyspace,
+    pub(super) seen: SeenFences,
+}
+
+impl Inbox {
+    fn read(&self, kind: PushKind, data: &[Value]) -> Option<ConnectionEvent> {
+        let mut event = read_push(kind, data, &self.keyspace)?;
+        if let ConnectionEvent::Push(push) = &mut event {
+            self.seen.on_push(&self.keyspace, push);
+        }
+        Some(event)
+    }
 }
 
 /// What came before the connection ended.
@@ -163,7 +175,8 @@ impl Exchange {
         let mut unasked = None;
         let read = wire.read(cx, |value, memory| match value {
             Value::Push { kind, data } if !is_reply(kind) => match inbox {
-                Some(inbox) => read_push(kind, &data, &inbox.keyspace)
+                Some(inbox) => inbox
+                    .read(kind, &data)
                     .map_or(ControlFlow::Continue(()), |event| pushed(inbox, event, memory)),
                 None => ControlFlow::Continue(()),
             },

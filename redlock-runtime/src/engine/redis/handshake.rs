@@ -18,7 +18,8 @@ use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
 use super::pipeline::Pipeline;
-use super::scripts::RAISE;
+use super::scripts::{Dialect, RAISE};
+use super::seen_fences::SeenFences;
 use super::server_identity::ClaimedIdentity;
 use super::stale_connection::Client;
 use super::value::Value;
@@ -39,6 +40,9 @@ const NEEDED: [&str; 10] =
 
 /// A counted lock needs these.
 const COUNTING: [&str; 5] = ["ZADD", "ZCARD", "ZRANGE", "ZREM", "ZSCORE"];
+
+/// Reads a part of a value. A lock that is taken without a script needs it, and nothing else.
+const READS_PARTS: &str = "GETRANGE";
 
 /// No script has this digest.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
@@ -67,14 +71,19 @@ pub(super) struct HandshakeParams<'a> {
 }
 
 /// The result.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the server")]
 pub(super) struct Handshake {
     pub(super) abilities: Abilities,
     /// Access rules allow each command of the queues.
     pub(super) allows_queues: bool,
     /// It refuses a command that counted locks need.
     pub(super) may_not_count: bool,
+    /// Access rules allow `GETRANGE`.
+    pub(super) reads_parts: bool,
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
+    /// In microseconds.
+    pub(super) server_time: Option<u64>,
     pub(super) server_info: ServerInfo,
     /// Of a node of a quorum: identifies its server.
     pub(super) run_id: Option<String>,
@@ -239,6 +248,16 @@ impl HandshakeCommands {
         }
     }
 
+    /// The server's time, in microseconds.
+    fn server_time(&self, answers: &Answers) -> Option<u64> {
+        let (_, commands) = self.commands.as_ref()?;
+        let (_, at) = commands.iter().find(|(command, _)| *command == "TIME")?;
+        let Value::Array(parts) = answers.at(*at) else { return None };
+        let [seconds, micros] = parts.as_slice() else { return None };
+        let [seconds, micros] = [seconds, micros].map(|part| part.text()?.parse::<u64>().ok());
+        seconds?.checked_mul(1_000_000)?.checked_add(micros?)
+    }
+
     /// `round_trip`: how long the server took to answer.
     pub(super) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Handshake, Unsuitable> {
         answers.are_complete()?;
@@ -250,6 +269,9 @@ impl HandshakeCommands {
             Some((unused, commands)) => answers.missing(commands, unused)?,
             None => Vec::new(),
         };
+        // Without it, values are read as a whole.
+        let reads_parts = !missing.contains(&READS_PARTS);
+        let missing: Vec<_> = missing.into_iter().filter(|command| *command != READS_PARTS).collect();
         let listens =
             |at: Option<usize>| at.and_then(|at| answers.at(at).number()).is_some_and(|number| number > 0);
         let sharded = listens(self.sharded);
@@ -275,7 +297,9 @@ impl HandshakeCommands {
             abilities: Abilities { hands_over, tracks_changes, votes: false },
             allows_queues: missing.is_empty(),
             may_not_count: COUNTING.iter().any(|command| missing.contains(command)),
+            reads_parts,
             sharded,
+            server_time: self.server_time(answers),
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
             late_requests: match (answers.at(self.kill).number(), self.client(answers)) {
@@ -436,11 +460,22 @@ pub(super) struct Session {
     /// A command that counted locks need was refused when the connection began. Each request for one
     /// tries it first, because access rules may change.
     pub(super) may_not_count: bool,
+    /// Access rules allow `GETRANGE`, as far as is known.
+    pub(super) reads_parts: bool,
+    /// When the connection began, in microseconds.
+    pub(super) server_time: Option<u64>,
     pub(super) abilities: Abilities,
     pub(super) late_requests: LateRequests,
     pub(super) native_delete: Option<NativeDelete>,
+    pub(super) seen: SeenFences,
     /// In a quorum, held as long as the connection lasts.
     pub(super) _identity: Option<ClaimedIdentity>,
+}
+
+impl Session {
+    pub(super) fn dialect(&self) -> Dialect {
+        Dialect { sharded: self.sharded, reads_parts: self.reads_parts }
+    }
 }
 
 #[cfg(test)]
@@ -455,9 +490,12 @@ impl Session {
             foreign_clients: false,
             queues: true,
             may_not_count: false,
+            reads_parts: true,
+            server_time: None,
             abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
             late_requests: LateRequests::Impossible,
             native_delete: None,
+            seen: SeenFences::default(),
             _identity: None,
         }
     }
@@ -501,11 +539,12 @@ fn evicts(memory: &str) -> Option<&str> {
 
 /// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it
 /// does not exist afterwards: each of the three commands behind `INCR` removes it.
-fn tried_commands<'a>(key: &'a str, inbox: &'a str) -> [(&'static str, Vec<&'a str>); 19] {
+fn tried_commands<'a>(key: &'a str, inbox: &'a str) -> [(&'static str, Vec<&'a str>); 20] {
     [
         ("EVAL", vec!["return 0", "1", key]),
         ("EVALSHA", vec![NO_SCRIPT, "1", key]),
         ("GET", vec![key]),
+        (READS_PARTS, vec![key, "0", "0"]),
         ("EXISTS", vec![key]),
         ("PTTL", vec![key]),
         ("TIME", vec![]),

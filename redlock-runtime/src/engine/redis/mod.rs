@@ -21,6 +21,7 @@ mod opened;
 mod pipeline;
 mod resp;
 mod scripts;
+pub(crate) mod seen_fences;
 pub(super) mod sentinel;
 pub(super) mod server_address;
 pub(super) mod server_identity;

@@ -20,6 +20,7 @@ use super::login::CredentialSource;
 use super::login::{Login, Speak, refuses_resp3};
 use super::opened::ConnectError;
 use super::pipeline::Pipeline;
+use super::seen_fences::SeenFences;
 use super::sentinel::Sentinels;
 use super::server_address::{Place, ServerAddress};
 use super::server_identity::{NodeIdentity, ServerIdentities};
@@ -47,6 +48,8 @@ pub(crate) struct NodeSettings {
     pub(crate) tls: TlsSettings,
     /// In place of those in the address.
     pub(crate) credentials: Option<CredentialSource>,
+    /// Shared by all connections of the manager.
+    pub(crate) seen: SeenFences,
 }
 
 #[cfg(test)]
@@ -59,6 +62,7 @@ impl NodeSettings {
             allow_eviction: false,
             tls: TlsSettings::default(),
             credentials: None,
+            seen: SeenFences::default(),
         }
     }
 }
@@ -83,6 +87,7 @@ pub(crate) struct RedisNode {
     /// They report the address of the primary; without them, it is in `info`.
     sentinels: Option<Sentinels>,
     stale: StaleConnection,
+    seen: SeenFences,
 }
 
 impl RedisNode {
@@ -132,6 +137,7 @@ impl RedisNode {
             is_announced: false,
             sentinels: None,
             stale: StaleConnection::default(),
+            seen: settings.seen.clone(),
         }
     }
 
@@ -256,7 +262,11 @@ impl RedisNode {
         pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
         let (exchange, speaks_resp3) = self.open(Speak::Resp3, timeout).await?;
-        let mut exchange = exchange.with(Inbox { events: pushes.clone(), keyspace: self.keyspace.clone() });
+        let mut exchange = exchange.with(Inbox {
+            events: pushes.clone(),
+            keyspace: self.keyspace.clone(),
+            seen: self.seen.clone(),
+        });
         let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
@@ -275,7 +285,9 @@ impl RedisNode {
             abilities,
             allows_queues,
             may_not_count,
+            reads_parts,
             sharded,
+            server_time,
             server_info,
             run_id,
             late_requests,
@@ -297,7 +309,7 @@ impl RedisNode {
             }
             _ => None,
         };
-        let Self { keyspace, inbox, foreign_clients, identity, .. } = self;
+        let Self { keyspace, inbox, foreign_clients, identity, seen, .. } = self;
         let queues = identity.is_none() && allows_queues;
         let session = Session {
             keyspace,
@@ -307,9 +319,12 @@ impl RedisNode {
             foreign_clients,
             queues,
             may_not_count,
+            reads_parts,
+            server_time,
             abilities,
             late_requests,
             native_delete,
+            seen,
             _identity: claimed,
         };
         Ok(RedisConnection::new(exchange, session))

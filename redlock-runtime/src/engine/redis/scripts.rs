@@ -101,6 +101,21 @@ pub(super) const CONFIRM: &[&str] = parts!(granted keep mark renew);
 /// The same for one of several that have a counted lock.
 pub(super) const CONFIRM_COUNTED: &str = part::confirm_counted;
 
+/// What the scripts call, on this connection.
+#[derive(Clone, Copy)]
+pub(super) struct Dialect {
+    /// In a Cluster, inboxes are sharded channels.
+    pub(super) sharded: bool,
+    /// Access rules allow `GETRANGE`.
+    pub(super) reads_parts: bool,
+}
+
+impl Dialect {
+    fn index(self) -> usize {
+        usize::from(self.sharded) + 2 * usize::from(self.reads_parts)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
     Acquire,
@@ -207,23 +222,23 @@ impl Script {
         self as usize
     }
 
-    /// `sharded`: in a Cluster, inboxes are sharded channels.
-    pub(super) fn source(self, sharded: bool) -> &'static str {
-        &self.text(sharded).source
+    pub(super) fn source(self, dialect: Dialect) -> &'static str {
+        &self.text(dialect).source
     }
 
-    pub(super) fn hash(self, sharded: bool) -> &'static str {
-        &self.text(sharded).hash
+    pub(super) fn hash(self, dialect: Dialect) -> &'static str {
+        &self.text(dialect).hash
     }
 
     /// Joined by the first request for it: each part is in the program once, and a process needs few
     /// of the scripts.
-    fn text(self, sharded: bool) -> &'static Text {
-        static TEXTS: [[OnceLock<Text>; Script::COUNT]; 2] =
-            [const { [const { OnceLock::new() }; Script::COUNT] }; 2];
-        TEXTS[usize::from(sharded)][self.index()].get_or_init(|| {
+    fn text(self, dialect: Dialect) -> &'static Text {
+        static TEXTS: [[OnceLock<Text>; Script::COUNT]; 4] =
+            [const { [const { OnceLock::new() }; Script::COUNT] }; 4];
+        TEXTS[dialect.index()][self.index()].get_or_init(|| {
             let plain = self.parts().concat().concat();
-            let source = if sharded { on_sharded_channels(plain) } else { plain };
+            let source = if dialect.sharded { on_sharded_channels(plain) } else { plain };
+            let source = if dialect.reads_parts { source } else { without_parts(source) };
             Text { hash: Sha1::from(&source).digest().to_string(), source }
         })
     }
@@ -379,9 +394,32 @@ fn on_sharded_channels(script: String) -> String {
     format!("{}{script}", part::sharded)
 }
 
+/// A script that tries `GETRANGE` in vain leaves an entry in the `ACL LOG` each time. All read the
+/// whole value where it fails.
+fn without_parts(script: String) -> String {
+    if !script.contains("'GETRANGE'") {
+        return script;
+    }
+    let script = script.replace("redis.pcall('GETRANGE', ", "refused(");
+    format!("local function refused() return {{err = ''}} end\n{script}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLAIN: Dialect = Dialect { sharded: false, reads_parts: true };
+    const SHARDED: Dialect = Dialect { sharded: true, reads_parts: true };
+
+    #[test]
+    fn where_access_rules_forbid_getrange_no_script_calls_it() {
+        for script in Script::ALL {
+            for sharded in [false, true] {
+                let source = script.source(Dialect { sharded, reads_parts: false });
+                assert!(!source.contains("GETRANGE"), "{source}");
+            }
+        }
+    }
     use crate::engine::protocol::{CLAIM, QUEUE_TTL};
     use crate::engine::redis::fence_floor::{BEHIND, LEAST};
 
@@ -391,7 +429,7 @@ mod tests {
         const CODE: [u8; code_length(FILE)] = code(FILE);
         assert_eq!(std::str::from_utf8(&CODE), Ok("if free then\ntake('--') -- it\nend\n"));
         for script in Script::ALL {
-            let source = script.source(true);
+            let source = script.source(SHARDED);
             assert!(source.is_ascii() && source.ends_with('\n'), "{source}");
             assert!(source.lines().all(|line| !line.is_empty() && !line.starts_with([' ', '-'])), "{source}");
         }
@@ -404,7 +442,7 @@ mod tests {
 
     #[test]
     fn scripts_and_engine_use_the_same_numbers() {
-        let source = Script::Acquire.source(false);
+        let source = Script::Acquire.source(PLAIN);
         for (name, number) in [
             ("CLAIM", CLAIM.as_millis()),
             ("QUEUE_TTL", QUEUE_TTL.as_millis()),
@@ -434,7 +472,7 @@ mod tests {
     #[test]
     fn in_a_cluster_only_a_hint_is_published_to_all_nodes() {
         for script in Script::ALL {
-            let source = script.source(true);
+            let source = script.source(SHARDED);
             let script = source.strip_prefix(part::sharded).unwrap_or(source);
             assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
         }
@@ -448,7 +486,7 @@ mod tests {
             Script::AcquireOnce,
             Script::Finish,
         ] {
-            assert!(script.source(true).contains("= listeners(next_inbox, next_token, lock) > 0"));
+            assert!(script.source(SHARDED).contains("= listeners(next_inbox, next_token, lock) > 0"));
         }
     }
 }

@@ -527,8 +527,10 @@ impl Up {
                         return Poll::Pending;
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
-                    if let Kind::Redis(connection) = &self.connection.kind {
-                        connection.doubt(&batch.requests, &mut replies);
+                    if let (Awaited::FromServer(expected), Kind::Redis(connection)) =
+                        (&batch.replies, &mut self.connection.kind)
+                    {
+                        connection.doubt(now, expected, &batch.requests, &mut replies);
                     }
                     let has_refusals = replies.iter().any(|reply| matches!(reply, Reply::Refused(_)));
                     // Another request may have each reply from now on.

@@ -171,7 +171,13 @@ impl Waiter {
 
     /// False when the waiter's engine has ended.
     fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
-        let push = Push { token: self.token.clone(), name: Arc::clone(name), kind, followers: "".into() };
+        let push = Push {
+            token: self.token.clone(),
+            name: Arc::clone(name),
+            kind,
+            followers: "".into(),
+            is_undercut: false,
+        };
         self.inbox.send(ConnectionEvent::Push(push)).is_ok()
     }
 }
@@ -355,7 +361,13 @@ fn tell_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
 
 /// The holder with this token has lost the lock to an operator.
 fn tell_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
-    let push = Push { token, name: Arc::clone(name), kind: PushKind::TakenAway, followers: "".into() };
+    let push = Push {
+        token,
+        name: Arc::clone(name),
+        kind: PushKind::TakenAway,
+        followers: "".into(),
+        is_undercut: false,
+    };
     // Its manager may have gone.
     let _ = inbox.send(ConnectionEvent::Push(push));
 }
@@ -660,7 +672,13 @@ impl Lock {
     fn drop_waiters_of(&mut self, name: &Arc<str>, stuck: &Inbox) {
         self.queue.retain(|waiter| !waiter.inbox.same_channel(stuck));
         let name = Arc::clone(name);
-        let push = Push { token: Token::empty(), name, kind: PushKind::PlaceLost, followers: "".into() };
+        let push = Push {
+            token: Token::empty(),
+            name,
+            kind: PushKind::PlaceLost,
+            followers: "".into(),
+            is_undercut: false,
+        };
         // Its manager may have gone.
         let _ = stuck.send(ConnectionEvent::Push(push));
     }

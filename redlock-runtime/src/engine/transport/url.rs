@@ -282,6 +282,7 @@ mod tests {
             allow_eviction: false,
             tls: crate::engine::redis::tls::TlsSettings::default(),
             credentials: None,
+            seen: crate::engine::redis::seen_fences::SeenFences::default(),
         }
     }
 

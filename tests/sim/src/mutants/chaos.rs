@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "fencing-token-is-not-raised",
         wrong: "Each grant has the same fencing token.",
         violates: FENCES,
-        edits: &[edit(FENCE_LUA, "  return fence\n", "  return 1\n")],
+        edits: &[edit(FENCE_LUA, "redis.call('INCR', KEYS[3])", "tonumber(redis.call('GET', KEYS[3])) or 0")],
     },
     Mutant {
         name: "grant-is-dated-in-the-future",
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "fencing-tokens-only-count",
         wrong: "Fencing tokens that were given after a failover's data were copied are given again.",
         violates: FENCES,
-        edits: &[edit(FENCE_LUA, "if fence < (tonumber(ARGV[6]) or LEAST) then", "if fence < LEAST then")],
+        edits: &[edit(FENCE_LUA, "if fence < floor then", "if fence < LEAST then")],
     },
     Mutant {
         name: "hand-over-deletes",

@@ -2,9 +2,17 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT,
-    ON_REPLY, PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    ON_REPLY, PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, SEEN_FENCES, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
-use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
+use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
+
+/// A granted number counts although the manager has seen a larger one.
+const NO_REPLY_IS_COMPARED: Edit =
+    edit(CONNECTION, "before <= expected.seen.at(at)", "before < expected.seen.at(at).min(1)");
+
+/// So does a number that is pushed.
+const NO_PUSH_IS_COMPARED: Edit =
+    edit(SEEN_FENCES, "if push.is_undercut {", "push.is_undercut = false;\n        if push.is_undercut {");
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -67,11 +75,26 @@ pub(super) const ALL: &[Mutant] = &[
         name: "acquire-carries-no-floor",
         wrong: "Fencing tokens go back when older data replace a server's data under a live connection.",
         violates: FENCES,
-        edits: &[edit(
-            CONNECTION,
-            "self.encoder.set_floor(self.fences.at(now), least.is_some());",
-            "self.encoder.set_floor(self.fences.at(now).and(None), least.is_some());",
-        )],
+        edits: &[
+            edit(ENCODE, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(0),"),
+            NO_REPLY_IS_COMPARED,
+            NO_PUSH_IS_COMPARED,
+        ],
+    },
+    Mutant {
+        name: "floor-now-and-then",
+        wrong: "For 5 ms after a comparison with the floor, no script carries it, and the client compares plain replies alone.",
+        violates: FENCES,
+        edits: &[
+            edit(
+                ENCODE,
+                "(fences.estimate(now), fences.is_behind())",
+                "(if fences.is_due(now) { fences.estimate(now) } else { 0 }, fences.is_behind())",
+            ),
+            edit(ENCODE, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(self.estimate),"),
+            NO_REPLY_IS_COMPARED,
+            NO_PUSH_IS_COMPARED,
+        ],
     },
     Mutant {
         name: "plain-number-is-not-the-callers",

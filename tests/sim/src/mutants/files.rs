@@ -20,6 +20,7 @@ pub(super) const WAITING: &str = "redlock-runtime/src/engine/table/lock/waiting.
 pub(super) const CONNECTION: &str = "redlock-runtime/src/engine/redis/connection.rs";
 pub(super) const DECODE: &str = "redlock-runtime/src/engine/redis/decode.rs";
 pub(super) const ENCODE: &str = "redlock-runtime/src/engine/redis/encode.rs";
+pub(super) const SEEN_FENCES: &str = "redlock-runtime/src/engine/redis/seen_fences.rs";
 pub(super) const CLUSTER: &str = "redlock-runtime/src/engine/transport/cluster/mod.rs";
 pub(super) const REDIRECT: &str = "redlock-runtime/src/engine/transport/cluster/redirect.rs";
 pub(super) const EXCHANGE: &str = "redlock-runtime/src/engine/redis/exchange.rs";

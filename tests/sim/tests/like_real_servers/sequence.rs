@@ -146,7 +146,7 @@ impl Sequence {
                     "rejoin",
                 ]);
                 let number = self.random.one(&["0", "1", "2", "100"]);
-                let floor = self.random.one(&["", "", &above_all, "1"]).to_owned();
+                let floor = self.random.one(&["", "", &above_all, "1", "9000.5"]).to_owned();
                 let mut arguments = words(&[&token, ttl, how]);
                 if !matches!(how, "0" | "late") || self.random.percent(50) {
                     arguments.extend(words(&[&inbox, number]));

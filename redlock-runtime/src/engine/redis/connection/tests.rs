@@ -28,8 +28,12 @@ async fn connection_of(session: Session) -> (RedisConnection, TcpStream, Unbound
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
-    let exchange = Exchange::over(Stream::Simulated(Box::new(stream)), "server:1".into())
-        .with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
+    let stream = Stream::Simulated(Box::new(stream));
+    let exchange = Exchange::over(stream, "server:1".into()).with(Inbox {
+        events: inbox,
+        keyspace: session.keyspace.clone(),
+        seen: session.seen.clone(),
+    });
     (RedisConnection::new(exchange, session), server, pushed)
 }
 
@@ -239,24 +243,100 @@ async fn a_fencing_token_that_the_server_cannot_have_drawn_is_doubted() {
     let (mut connection, _server, _pushed) = connection().await;
     let (now, time) = (Moment::now(), 1_795_667_147_287_141);
     let granted = |fence| vec![Reply::Acquire(Verdict::Granted { fence })];
-    let doubts = |connection: &RedisConnection, reply: &[Reply], fenced| {
+    let doubts = |connection: &mut RedisConnection, reply: &[Reply], fenced| {
         let mut requests = request(Action::Acquire(Mode::OneTry), "lock:a");
         requests[0].1.fenced = fenced;
         let mut replies = reply.to_vec();
-        connection.doubt(&requests, &mut replies);
+        connection.doubt(now, &ExpectedBatch::several(Vec::new()), &requests, &mut replies);
         replies != *reply
     };
     // A server whose clock is wrong has drawn it, for all that is known.
-    assert!(!doubts(&connection, &granted(1), true) && doubts(&connection, &granted(0), true));
+    assert!(!doubts(&mut connection, &granted(1), true) && doubts(&mut connection, &granted(0), true));
     connection.answered(now, now, &request(Action::Acquire(Mode::OneTry), "lock:a"), &mut granted(time));
-    assert!(!doubts(&connection, &granted(time + 1), true) && !doubts(&connection, &granted(0), false));
+    assert!(
+        !doubts(&mut connection, &granted(time + 1), true) && !doubts(&mut connection, &granted(0), false)
+    );
     for small in [0, 1, 30_000] {
-        assert!(doubts(&connection, &granted(small), true), "{small}");
-        assert!(doubts(&connection, &[Reply::Acquire(Verdict::Claimed { fence: small })], true), "{small}");
+        assert!(doubts(&mut connection, &granted(small), true), "{small}");
+        assert!(
+            doubts(&mut connection, &[Reply::Acquire(Verdict::Claimed { fence: small })], true),
+            "{small}"
+        );
     }
     assert!(
-        doubts(&connection, &granted(1), false) && doubts(&connection, &[Reply::Reserved { last: 1 }], true)
+        doubts(&mut connection, &granted(1), false)
+            && doubts(&mut connection, &[Reply::Reserved { last: 1 }], true)
     );
+}
+
+#[tokio::test]
+async fn a_number_that_is_not_above_each_that_was_known_before_its_request_is_none() {
+    let (mut connection, _server, _pushed) = connection().await;
+    let (now, time) = (Moment::now(), 1_795_667_147_287_141);
+    let no_fence = Reply::Refused(Refusal::NoFence);
+    let acquire = |fence| Reply::Acquire(Verdict::Granted { fence });
+    let of_tick = |fence| {
+        let verdict = Box::new(Verdict::Claimed { fence });
+        Reply::Acquire(Verdict::OfTick { at_ms: 1, verdict })
+    };
+    let reserved = |last| Reply::Reserved { last };
+    let mut compared = |action, seen, limit, reply: &Reply| {
+        let mut requests = request(action, "lock:a");
+        requests[0].1.limit = limit;
+        let mut expected = ExpectedBatch::several(Vec::new());
+        expected.seen = Seen::OfAll(seen);
+        let mut replies = vec![reply.clone()];
+        connection.doubt(now, &expected, &requests, &mut replies);
+        (replies[0] != *reply).then(|| replies.remove(0))
+    };
+    let take = Action::Acquire(Mode::OneTry);
+    for (action, right, wrong, instead) in [
+        (take, acquire(time + 1), acquire(time), &no_fence),
+        (take, acquire(time + 1), acquire(time - 3_000_000), &no_fence),
+        (take, of_tick(time + 1), of_tick(time), &no_fence),
+        (Action::Redeem, acquire(time + 1), acquire(time), &no_fence),
+        (Action::Draw, reserved(time + 1), reserved(time), &no_fence),
+        // The first of them counts.
+        (Action::Reserve { count: 32 }, reserved(time + 32), reserved(time + 31), &Reply::NotHeld),
+    ] {
+        assert_eq!(compared(action, time, Limit::ONE, &right), None, "{action:?}");
+        assert_eq!(compared(action, time, Limit::ONE, &wrong).as_ref(), Some(instead), "{action:?}");
+        // What is learned while the request is under way may have been drawn after it.
+        assert_eq!(compared(action, time - 60_000_000, Limit::ONE, &wrong), None, "{action:?}");
+    }
+    // The phase may have begun long ago.
+    assert_eq!(compared(take, time, Limit::NONE, &acquire(time - 1)), None);
+}
+
+#[tokio::test]
+async fn a_granted_lock_is_compared_as_its_push_arrives() {
+    let mut session = Session::for_a_test();
+    session.server_info.clock = TIME;
+    let (mut connection, server, mut pushed) = connection_of(session).await;
+    let mut granted = async |connection: &mut RedisConnection, fence: u64, at: u64| {
+        let payload = format!("granted|token|{fence}|{at}|!|lock:k");
+        let push =
+            format!(">3\r\n$7\r\nmessage\r\n$13\r\nlock:%inbox:1\r\n${}\r\n{payload}\r\n", payload.len());
+        answer(&server, push.as_bytes()).await;
+        let arrived = poll_fn(|cx| {
+            connection.drive(cx, usize::MAX);
+            pushed.poll_recv(cx)
+        });
+        match tokio::time::timeout(Duration::from_secs(10), arrived).await.unwrap() {
+            Some(ConnectionEvent::Push(push)) => push.is_undercut,
+            _ => unreachable!("another event"),
+        }
+    };
+    assert!(!granted(&mut connection, TIME + 1, TIME).await);
+    assert!(granted(&mut connection, TIME + 1, TIME).await, "it was given twice");
+    assert!(granted(&mut connection, TIME, TIME).await, "it goes back");
+    assert!(granted(&mut connection, TIME + 2, TIME + 3_000_000).await, "it is of older data");
+    assert!(!granted(&mut connection, TIME + 2, TIME + 30_000).await, "the clock is raised now and then");
+    assert!(!granted(&mut connection, 0, TIME + 3_000_000).await, "its waiter draws none");
+    // The next script raises the clock to the server's time.
+    send(&mut connection, &direct("lock:next")).await;
+    let sent = read_to(&server, "lock:next%queue").await;
+    assert!(sent.contains("\r\n9007199254740992\r\n"), "{sent}");
 }
 
 const TIME: u64 = 1_795_667_147_287_141;

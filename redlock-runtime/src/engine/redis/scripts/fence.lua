@@ -1,5 +1,6 @@
 -- The clock of fencing tokens, one per server: KEYS[3]. Behind time.lua.
--- ARGV[6] the floor, or empty: a clock below it is raised to the server's time.
+-- ARGV[6] the floor, or empty: a clock below it is raised to the server's time. A floor that ends with .5 is a fencing token that
+--         the caller has seen, and a half: the clock is raised above it, whatever the server's time is.
 
 -- A raised clock stays this far below the server's time, in us: room for reserve.lua.
 local BEHIND = 10000
@@ -13,9 +14,11 @@ local LEAST = 1000000000000000
 -- below the floor is raised. Exact in a double until the year 2255.
 local function next_fence()
   local fence = redis.call('INCR', KEYS[3])
-  if fence < (tonumber(ARGV[6]) or LEAST) then
+  local floor = tonumber(ARGV[6]) or LEAST
+  if fence < floor then
     local now = tonumber(time())
     if fence > LEAST then now = now - BEHIND end
+    if floor % 1 > 0 then now = math.max(now, floor + 0.5) end
     if fence < now then
       fence = now
       redis.call('SET', KEYS[3], string.format('%.0f', fence))

@@ -330,16 +330,9 @@ impl Lock {
             self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });
             return;
         }
-        let release = waiting.release(cx.now);
-        cx.forget_token(waiting.token());
-        self.release_apart(cx, release);
+        let token = self.release_for_another(cx, id);
         let Some(waiting) = self.waiting_mut(id) else { return };
-        waiting.set_turned_away();
         let hopeless = waiting.count_late_grant(cx.now, took, lasts);
-        let token = waiting
-            .token()
-            .another()
-            .map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)));
         let error = match (token, hopeless) {
             (Ok(token), None) => {
                 waiting.set_token(token);
@@ -359,17 +352,52 @@ impl Lock {
         self.fail(cx, id, error);
     }
 
+    /// Releases what this attempt may have. Returns a token under which it can ask again: the release
+    /// of its own may arrive after a new request.
+    fn release_for_another(&mut self, cx: &mut Context, id: Id) -> Result<Token, LockError> {
+        let Some(waiting) = self.waiting(id) else { return Ok(Token::empty()) };
+        let release = waiting.release(cx.now);
+        cx.forget_token(waiting.token());
+        self.release_apart(cx, release);
+        let Some(waiting) = self.waiting_mut(id) else { return Ok(Token::empty()) };
+        waiting.set_turned_away();
+        let token = waiting.token().another();
+        token.map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)))
+    }
+
     /// Until an operator acts. An attempt without a limit waits for that.
     fn refuse(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if !waiting.ask().waits_for_ever() {
-            let error = LockError::misconfigured(&waiting.ask().key, reason);
-            self.fail(cx, id, error);
+        if waiting.ask().waits_for_ever() {
+            self.refused_until_then(cx, id, reason);
             return;
         }
+        let error = LockError::misconfigured(&waiting.ask().key, reason);
+        self.fail(cx, id, error);
+    }
+
+    /// An attempt without a limit waits until an operator acts. It gives back what it may have
+    /// meanwhile: nobody is inside.
+    pub(super) fn refused_until_then(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
         if waiting.is_refused_anew(&reason) {
             telemetry::refused(&waiting.ask().key, &reason);
         }
+        if waiting.may_hold() {
+            let token = self.release_for_another(cx, id);
+            let Some(waiting) = self.waiting_mut(id) else { return };
+            match token {
+                Ok(token) => {
+                    waiting.set_gone();
+                    waiting.set_token(token);
+                }
+                Err(error) => {
+                    self.fail(cx, id, error);
+                    return;
+                }
+            }
+        }
+        let Some(waiting) = self.waiting_mut(id) else { return };
         waiting.set_refused(cx.now, reason);
         cx.timers.set(id, waiting.due());
     }

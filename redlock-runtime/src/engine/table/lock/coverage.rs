@@ -131,7 +131,7 @@ fn reply_name(reply: &Reply) -> &'static str {
         Reply::Refused(Refusal::NoScript) => "no script",
         Reply::Refused(Refusal::Unfinished) => "unfinished",
         Reply::Refused(Refusal::Contended) => "contended",
-        Reply::Refused(Refusal::NoFence) => "no fence",
+        Reply::Refused(Refusal::NoFence | Refusal::NoLook) => "no fence",
         Reply::Refused(Refusal::Transient(_)) => "refused for now",
         Reply::Refused(Refusal::OutcomeUnknown(_)) => "outcome unknown",
         Reply::Refused(Refusal::Moved(_)) => "moved",

@@ -91,9 +91,10 @@ impl Lock {
         let claim = waiting.ask().ttl.min(CLAIM);
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        let is_alone = fence == 0 && waiting.ask().limit.is_counted();
-        if is_alone || waiting.ask().is_run() || safe.since(cx.now) < claim / 4 {
-            // The push is late: ask the server whether this waiter still holds the lock. Or a client
+        let has_none = fence == 0 && (waiting.ask().fenced || waiting.ask().limit.is_counted());
+        if has_none || waiting.ask().is_run() || safe.since(cx.now) < claim / 4 {
+            // The push is late: ask the server whether this waiter still holds the lock. Or its fencing
+            // token may have been given before: the server draws another one. Or a client
             // that knows no counted locks has granted it: the server makes it one of several. Or another
             // one may have run its tick, or its body that runs once, at which no grant looks.
             waiting.set_granted();

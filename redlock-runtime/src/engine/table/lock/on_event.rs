@@ -42,7 +42,7 @@ impl Lock {
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.first_queued() } else { None };
                 let asker = asker.filter(|asker| !self.is_one_of_several(*asker, id));
-                self.pushed(cx, asker.unwrap_or(id), push.kind);
+                self.pushed(cx, asker.unwrap_or(id), self.kind_for(id, push));
                 self.set_followers(cx, id, push);
             }
             Some(Attempt::Releasing(releasing)) => {
@@ -56,6 +56,18 @@ impl Lock {
             }
             // A token with another lock is a forged push.
             Some(Attempt::Held(_)) | None => {}
+        }
+    }
+
+    /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
+    /// phase of a counted lock is older than the numbers that were given since it began.
+    fn kind_for(&self, id: Id, push: &Push) -> PushKind {
+        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        match push.kind {
+            PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
+                PushKind::Granted { fence: 0, at, marked }
+            }
+            kind => kind,
         }
     }
 

@@ -17,7 +17,6 @@ use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::outcome::LostReason;
-use crate::ground::telemetry;
 use crate::ground::tick::time_of;
 
 /// Why a nominal time is refused.
@@ -257,12 +256,7 @@ impl Lock {
                 self.refused_for_now(cx, id, reason);
             }
             Err(refusal) if waiting.ask().waits_for_ever() => {
-                let reason = refusal.words();
-                if waiting.is_refused_anew(&reason) {
-                    telemetry::refused(&waiting.ask().key, &reason);
-                }
-                waiting.set_refused(cx.now, reason);
-                cx.timers.set(id, waiting.due());
+                self.refused_until_then(cx, id, refusal.words());
             }
             Err(Refusal::OutcomeUnknown(reason)) => {
                 let error = LockError::unavailable(&waiting.ask().key, reason);

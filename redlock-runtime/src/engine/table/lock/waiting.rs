@@ -279,6 +279,7 @@ impl Waiting {
     pub(super) fn set_gone(&mut self) {
         self.set_turned_away();
         self.place = None;
+        self.was_granted = false;
     }
 
     /// The lock was held since its last vote.
@@ -451,6 +452,12 @@ impl Waiting {
     /// request was sent.
     pub(super) fn must_release(&self, was_sent: bool) -> bool {
         self.unanswered > u32::from(!was_sent) || self.place.is_some()
+    }
+
+    /// True when this attempt may have the lock, as far as it can be released: a ticket is redeemed
+    /// once.
+    pub(super) fn may_hold(&self) -> bool {
+        (self.unanswered > 0 || self.was_granted) && self.ask.ticket.is_none()
     }
 
     /// The waiters in front of it, in the last reply.

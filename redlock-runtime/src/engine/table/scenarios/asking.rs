@@ -87,8 +87,13 @@ fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut scenario)).collect();
     let kind = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START) };
-    let push =
-        Push { token: Token::from_value("token 2"), name: "lock:k".into(), kind, followers: "".into() };
+    let push = Push {
+        token: Token::from_value("token 2"),
+        name: "lock:k".into(),
+        kind,
+        followers: "".into(),
+        is_undercut: false,
+    };
     scenario.table.on_push(scenario.now, &push);
     scenario.passes(CLAIM / 10);
     scenario.tick();

@@ -105,6 +105,28 @@ fn a_lock_that_came_without_a_fencing_token_is_asked_for_again_or_given_back() {
 }
 
 #[test]
+fn who_waits_for_ever_gives_a_lock_back_whose_number_is_refused() {
+    let refused = || Reply::Refused(Refusal::Permanent("NOPERM".into()));
+    let mut scenario = Scenario::connected();
+    let mut outcome = scenario.acquires(1, None);
+    scenario.answers(JOIN, Reply::Refused(Refusal::NoFence));
+    scenario.answers(JOIN_AGAIN, refused());
+    scenario.answers(Action::Release, Reply::Done);
+    // Nothing of a later request is left, so there is nothing to give back.
+    for _ in 0..2 {
+        scenario.assert_quiet();
+        scenario.passes(2 * SECOND);
+        scenario.tick();
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.token != token_of(1)));
+        scenario.answers(JOIN_AGAIN, refused());
+    }
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    scenario.answers(JOIN_AGAIN, GRANTED);
+    assert!(held(&mut outcome).is_some());
+}
+
+#[test]
 fn a_free_lock_is_taken_and_released_without_its_queue() {
     for wait in [None, Some(Duration::ZERO)] {
         let action = if wait.is_none() { JOIN } else { Action::Acquire(Mode::OneTry) };

@@ -42,7 +42,13 @@ fn waits_as(scenario: &mut Scenario, id: Id, change: impl FnOnce(&mut Ask)) -> O
 impl Scenario {
     fn grants_followed_by(&mut self, id: Id, followers: &[Id]) {
         let kind = PushKind::Granted { fence: 0, at: self.server_time(), marked: true };
-        let push = Push { token: token(id), name: "lock:k".into(), kind, followers: secrets(followers) };
+        let push = Push {
+            token: token(id),
+            name: "lock:k".into(),
+            kind,
+            followers: secrets(followers),
+            is_undercut: false,
+        };
         self.table.on_push(self.now, &push);
         self.send();
     }
@@ -357,7 +363,10 @@ fn a_waiter_whose_wait_ends_is_told_who_has_the_lock_now() {
     }
     let kind = PushKind::Granted { fence: 0, at: scenario.server_time(), marked: true };
     let followers = named(2).secret().into();
-    scenario.table.on_push(scenario.now, &Push { token: named(1), name: "lock:k".into(), kind, followers });
+    scenario.table.on_push(
+        scenario.now,
+        &Push { token: named(1), name: "lock:k".into(), kind, followers, is_undercut: false },
+    );
     scenario.drops_guard(1);
     assert!(held(&mut outcomes[1]).is_some());
     scenario.passes(LONGEST);

@@ -63,7 +63,7 @@ fn a_waiter_that_hears_of_its_lost_place_before_the_answer_asks_behind_it() {
     let _second = scenario.acquires(2, None);
     let busy = scenario.busy(1);
     let (token, kind) = (Token::empty(), PushKind::PlaceLost);
-    let push = Push { token, name: "lock:k".into(), kind, followers: "".into() };
+    let push = Push { token, name: "lock:k".into(), kind, followers: "".into(), is_undercut: false };
     scenario.table.on_push(scenario.now, &push);
     scenario.send();
     scenario.answers(JOIN, busy);
@@ -273,7 +273,7 @@ fn when_a_claim_ran_out_unheard_the_first_waiter_asks_whether_it_has_a_place() {
                 let kind = PushKind::Granted { fence: 7, at, marked: false };
                 scenario.table.on_push(
                     scenario.now,
-                    &Push { token, name: "lock:k".into(), kind, followers: "".into() },
+                    &Push { token, name: "lock:k".into(), kind, followers: "".into(), is_undercut: false },
                 );
                 scenario.abandons(1);
             }

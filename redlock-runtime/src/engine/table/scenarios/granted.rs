@@ -56,6 +56,33 @@ fn a_server_whose_clock_was_set_back_is_not_believed() {
 }
 
 #[test]
+fn a_waiter_that_is_granted_a_lock_without_its_number_asks_for_one() {
+    for limit in [Limit::ONE, Limit::of(5)] {
+        let mut scenario = Scenario::connected();
+        let (mut ask, mut outcome) = scenario.ask(None, None);
+        ask.limit = limit;
+        scenario.table.acquire(scenario.now, 1, ask, token_of(1));
+        scenario.send();
+        let busy = scenario.busy(0);
+        scenario.answers(JOIN, busy);
+        let kind = PushKind::Granted { fence: 7, at: scenario.server_time(), marked: false };
+        let (token, name) = (token_of(1), "lock:k".into());
+        let push = Push { token, name, kind, followers: "".into(), is_undercut: true };
+        scenario.table.on_push(scenario.now, &push);
+        scenario.send();
+        if limit.is_counted() {
+            assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7), "its phase may be old");
+            continue;
+        }
+        assert!(held(&mut outcome).is_none());
+        // It may be below again.
+        scenario.answers(AGAIN, Reply::Refused(Refusal::NoFence));
+        scenario.answers(AGAIN, Reply::Acquire(Verdict::Claimed { fence: 9 }));
+        assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(9));
+    }
+}
+
+#[test]
 fn a_grant_that_no_attempt_waits_for_is_released() {
     for fence in [7, 0] {
         let mut scenario = Scenario::connected();
@@ -140,8 +167,13 @@ fn a_push_about_another_lock_is_dropped() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     let kind = PushKind::Granted { fence: 7, at: scenario.server_time(), marked: false };
-    let push =
-        Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind, followers: "".into() };
+    let push = Push {
+        token: Token::from_value("token 1"),
+        name: "lock:other".into(),
+        kind,
+        followers: "".into(),
+        is_undercut: false,
+    };
     scenario.table.on_push(scenario.now, &push);
     scenario.send();
     scenario.assert_quiet();

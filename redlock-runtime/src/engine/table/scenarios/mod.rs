@@ -178,7 +178,10 @@ impl Scenario {
 
     fn tells(&mut self, id: Id, kind: PushKind) {
         let token = Token::from_value(&format!("token {id}"));
-        self.table.on_push(self.now, &Push { token, name: "lock:k".into(), kind, followers: "".into() });
+        self.table.on_push(
+            self.now,
+            &Push { token, name: "lock:k".into(), kind, followers: "".into(), is_undercut: false },
+        );
         self.send();
     }
 

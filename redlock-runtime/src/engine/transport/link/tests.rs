@@ -60,7 +60,13 @@ fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
         assert!(matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })));
         let inbox = link.inbox();
         for &kind in pushes {
-            let push = Push { token: Token::empty(), name: "lock:k".into(), kind, followers: "".into() };
+            let push = Push {
+                token: Token::empty(),
+                name: "lock:k".into(),
+                kind,
+                followers: "".into(),
+                is_undercut: false,
+            };
             assert!(inbox.as_ref().is_some_and(|inbox| inbox.send(ConnectionEvent::Push(push)).is_ok()));
         }
         link.send(&mut cx, now, vec![(1, renewal())], false);
