@@ -123,8 +123,8 @@ fn fleet(url: &str) -> Result<(), Failed> {
         [Replica::start("web-2", 150, url, say.clone())?, Replica::start("web-3", 850, url, say.clone())?];
     // They are at it.
     let (_, mut last) = next(&said, "ran")?;
-    // Its timer fires before theirs, and nearest to the same full second.
-    let mut stuck = Some(Replica::start(STUCK, 650, url, say)?);
+    // Its timer fires before theirs, and for the same full second.
+    let mut stuck = Some(Replica::start(STUCK, 800, url, say)?);
     let mut left = TICKS;
     while left > 0 {
         let (name, line) = said.recv_timeout(Duration::from_secs(20))?;

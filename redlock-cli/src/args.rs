@@ -135,6 +135,9 @@ pub(crate) enum Command {
     /// Shows what is known of a body that runs once, or forgets it
     #[command(subcommand)]
     Once(OnceCommand),
+    /// Shows the last tick of a key, or forgets it
+    #[command(subcommand)]
+    Tick(TickCommand),
     /// Runs a command while it holds a lock
     ///
     /// Takes the lock, runs the command, and releases the lock when the command and all processes
@@ -309,6 +312,21 @@ pub(crate) enum OnceCommand {
     Clear(ReleaseArgs),
 }
 
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum TickCommand {
+    /// Says which tick of a key is the last one that is over, and who has run it
+    ///
+    /// Prints its nominal time in UTC, and the process and the function that have run it. Exits with
+    /// 1 when no tick is recorded.
+    Show(LeaderArgs),
+    /// Forgets the last tick, so that the next call runs
+    ///
+    /// For a server whose clock was ahead for a while: the tick that was run then is later than those
+    /// that are due now, so they count as taken. Shows the tick and asks first. Exits with 1 when no
+    /// tick is recorded, or the answer is not yes.
+    Clear(ReleaseArgs),
+}
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReleaseArgs {
     /// The key, without the prefix
@@ -351,8 +369,8 @@ pub(crate) struct RunArgs {
     #[arg(help_heading = "Lease", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) min_hold: Option<Duration>,
     /// Runs the command once per tick of this length, over all machines that start it at about the
-    /// same time by their own clocks. The server names the tick: the full multiple since 1970 that is
-    /// nearest. From 1s to 366 days
+    /// same time by their own clocks: less than 150s apart, or a quarter of a tick below 10m. `1h` is
+    /// for each job that is due once an hour, a day or a month, in any zone. From 1s to 366 days
     #[arg(help_heading = "Tick", long, value_name = "DURATION", conflicts_with = "min_hold", value_parser = humantime::parse_duration)]
     pub(crate) tick: Option<Duration>,
     /// What becomes of a tick whose machine dies, or whose command ends with another code than 0

@@ -111,7 +111,7 @@ impl fmt::Display for Ago {
 }
 
 /// In the two largest units.
-fn whole(seconds: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn whole(seconds: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (minutes, hours) = (seconds / 60, seconds / 3_600);
     match (minutes, hours) {
         (0, _) => write!(f, "{seconds} s"),

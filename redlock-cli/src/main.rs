@@ -21,6 +21,7 @@ mod screen;
 mod server;
 mod show;
 mod table;
+mod tick;
 #[cfg(unix)]
 mod top;
 mod wait;
@@ -83,6 +84,7 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Leader(args) => leader::leader(&server.connect().await?, &args).await,
             Command::Resign(args) => leader::resign(&server.connect().await?, &args).await,
             Command::Once(command) => once::once(&server.connect().await?, &command).await,
+            Command::Tick(command) => tick::tick(&server.connect().await?, &command).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

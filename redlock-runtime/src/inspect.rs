@@ -337,7 +337,7 @@ impl LockManager {
     }
 
     /// The last [tick](crate::LockRequest::tick) of the lock on `key` that is over, and who has run it;
-    /// `None` before the first one, and when its record is gone: two ticks after it, but a day at
+    /// `None` before the first one, and when its record is gone: two ticks after it, but seven days at
     /// least, and seven days after a [`tick_at`](crate::LockRequest::tick_at).
     ///
     /// # Errors
@@ -365,11 +365,7 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn last_tick(&self, key: &str) -> Result<Option<LastTick>, LockError> {
-        key::validate(self.prefix(), key)?;
-        if self.engine().multi_key().is_by_votes() {
-            let reason = self.engine().no_ticks().unwrap_or_default();
-            return Err(LockError::invalid(&key.into(), reason));
-        }
+        self.check_ticks_of(key)?;
         let (caller, outcome) = oneshot::channel();
         let name = self.name(key);
         let found = self.send_admin(Some(key), AdminOp::LastTick { name, caller }, outcome).await?;
@@ -396,6 +392,72 @@ impl LockManager {
     /// ```
     pub fn last_tick_blocking(&self, key: &str) -> Result<Option<LastTick>, LockError> {
         block_on(self.engine(), self.last_tick(key))
+    }
+
+    /// Forgets which [ticks](crate::LockRequest::tick) of `key` are over: the next call runs its tick,
+    /// even if it has been run. Returns true when a tick was recorded.
+    ///
+    /// For an operator, after the clock of the server was ahead for a while: a tick that was run at
+    /// that time is later than the ticks that are due now, so they count as taken. A body that runs
+    /// meanwhile goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`last_tick`](Self::last_tick).
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped before its first poll does nothing. After that, the record may be
+    /// cleared or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let locks = redlocked::LockManager::connect("memory://clear-tick-example").await?;
+    /// let daily = || locks.lock("report").tick(Duration::from_secs(86_400));
+    /// daily().run(async |_| ()).await?;
+    /// assert!(locks.clear_tick("report").await?);
+    /// daily().run(async |_| ()).await?; // the same tick again
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn clear_tick(&self, key: &str) -> Result<bool, LockError> {
+        self.check_ticks_of(key)?;
+        let (caller, outcome) = oneshot::channel();
+        let name = self.name(key);
+        self.send_admin(Some(key), AdminOp::ClearTick { name, caller }, outcome).await
+    }
+
+    /// [`clear_tick`](Self::clear_tick) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`clear_tick`](Self::clear_tick).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://clear-tick-blocking-example")?;
+    /// assert!(!locks.clear_tick_blocking("report")?, "no tick was recorded");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clear_tick_blocking(&self, key: &str) -> Result<bool, LockError> {
+        block_on(self.engine(), self.clear_tick(key))
+    }
+
+    fn check_ticks_of(&self, key: &str) -> Result<(), LockError> {
+        key::validate(self.prefix(), key)?;
+        if self.engine().multi_key().is_by_votes() {
+            let reason = self.engine().no_ticks().unwrap_or_default();
+            return Err(LockError::invalid(&key.into(), reason));
+        }
+        Ok(())
     }
 
     /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns

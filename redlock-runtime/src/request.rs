@@ -394,10 +394,11 @@ impl LockRequest {
     /// [`LockError::TickTaken`](crate::LockError::TickTaken). For a timer in each replica. At least
     /// 1 s, at most 366 days.
     ///
-    /// The server names the tick, by its own clock: the full multiple of the length since 1970 (UTC)
-    /// that is nearest to the time of the call. So timers should fire at full ticks, and how far the
-    /// clocks of the callers are off, and their timers late, may be up to half a tick together. A
-    /// caller that waits keeps the tick for which it has come.
+    /// The server names the tick, by its own clock: the last full multiple of the length since 1970
+    /// (UTC) before the call, or the next one for a call that is a little early. Two calls that are
+    /// less than two and a half minutes apart, or less than a quarter of a tick below ten minutes,
+    /// never both run, at whatever minute and second they come. A caller that waits keeps the tick
+    /// for which it has come.
     ///
     /// What a runner that is killed leaves is [`tick_missed`](Self::tick_missed).
     /// [Once per tick](../redlocked/docs/ticks/index.html) has recipes and limits.
@@ -442,7 +443,8 @@ impl LockRequest {
     /// use std::time::{Duration, SystemTime};
     ///
     /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-at-example")?;
-    /// let fire_time = SystemTime::now();
+    /// # let scheduled_for = || SystemTime::now();
+    /// let fire_time = scheduled_for(); // what the scheduler says, not the time of the call
     /// let report = |fire_time| locks.lock("report").tick_at(fire_time).acquire_blocking().map(|guard| guard.tick());
     /// assert!(report(fire_time)?.is_some());
     /// assert!(report(fire_time).is_err_and(|error| error.is_busy()), "another replica was first");

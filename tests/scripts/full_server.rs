@@ -179,8 +179,8 @@ fn cases(script: &str) -> Vec<Case> {
             case("a lock with a waiter", &[counted, inside, waiter], KEYS, &of_counted, HandsOver),
         ],
         "EndTick" | "GiveUpTick" => {
-            let ends = ["record", TICK_TIME, DAY];
-            let undoes = ["undo", "", DAY];
+            let ends = ["record", TICK_TIME, DAY, "5"];
+            let undoes = ["undo", "", DAY, "5"];
             let mut cases = vec![
                 case("a tick that was run", &[held], OF_TICK, &joined(&plain, &ends), Frees),
                 case(

@@ -225,11 +225,11 @@ const MISTAKES: &[Mistake] = &[
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     // Ticks.
-    mistake("tick", "+ length / 2)", ")", ticks::a_random_fleet_runs_each_tick_once),
+    mistake("tick", "asked + early)", "asked)", ticks::a_random_fleet_runs_each_tick_once),
     mistake(
         "tick",
-        "now - ARGV[10] ",
-        "now ",
+        "now - ARGV[10]",
+        "now",
         ticks::a_call_that_comes_late_is_for_the_tick_of_its_call_and_a_waiter_for_the_one_it_was_told,
     ),
     mistake(
@@ -240,17 +240,17 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         "tick",
-        "last > tick or ",
-        "",
-        ticks::a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_more_the_ticks_in_between,
+        "if last > tick then",
+        "if false then",
+        ticks::a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_in_between,
     ),
     mistake(
         "tick",
-        " or its_token == ARGV[1]",
-        "",
+        "its_token == ARGV[1]",
+        "false",
         ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has,
     ),
-    mistake("tick", "and not is_open", "", ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has),
+    mistake("tick", "if is_own then tick = last end", "", ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has),
     mistake("tick", " and type(answer) == 'number'", "", ticks::a_busy_lock_takes_no_tick),
     mistake(
         "tick",
@@ -260,7 +260,43 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("tick", "tick + keeps - now))", "keeps))", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
     mistake("tick", "tick + keeps <= now", "tick + keeps < now", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
-    mistake("tick", "length == 0 and ", "", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake(
+        "tick",
+        " or its_call and math.abs(asked - its_call) < early",
+        "",
+        ticks::a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires,
+    ),
+    mistake(
+        "tick",
+        "tick = tick + length",
+        "tick = tick + 0",
+        ticks::a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires,
+    ),
+    mistake("tick", "asked - its_call >= length - early", "true", ticks::a_run_by_hand_takes_no_later_tick),
+    mistake(
+        "tick",
+        "granted + SETTLES - now",
+        "0",
+        ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
+    ),
+    mistake(
+        "tick",
+        "math.min(answer[3], settles)",
+        "answer[3]",
+        ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
+    ),
+    mistake(
+        "tick",
+        "ARGV[3] ~= '0'",
+        "true",
+        ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
+    ),
+    mistake(
+        "end_tick",
+        "now - ARGV[11]",
+        "now",
+        ticks::a_run_that_is_not_recorded_before_its_end_keeps_out_the_other_calls_of_its_firing,
+    ),
     mistake(
         "end_tick",
         "is_held = value == ARGV[1] or value == ARGV[1] .. '!'",

@@ -4,7 +4,7 @@
 use kit::RedisServer;
 use redis::Value;
 
-use crate::by_hand::{edited, source};
+use crate::by_hand::source;
 
 const KEYS: [&str; 6] = [
     "lock:k",
@@ -18,6 +18,9 @@ const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 const TEN: i64 = 1_795_687_200_000;
+const MINUTE: i64 = 60_000;
+/// So early a caller may be for a long tick.
+const EARLY: i64 = 150_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Answer {
@@ -33,6 +36,8 @@ struct Ticks {
     client: redis::Connection,
     /// Of the server, in ms since 1970.
     now: i64,
+    /// Of the lease, in ms, as the last busy answer says.
+    left: i64,
 }
 
 /// What a request says of its tick.
@@ -46,11 +51,16 @@ struct Call {
 
 const HOURLY: Call = Call { at: None, length: HOUR, age: 0, records: true };
 
+/// A call for a tick of this length.
+fn call(length: i64) -> Call {
+    Call { length, ..HOURLY }
+}
+
 impl Ticks {
     fn start() -> Self {
         let server = RedisServer::start();
         let client = server.client();
-        Self { server, client, now: TEN }
+        Self { server, client, now: TEN, left: 0 }
     }
 
     fn at(&mut self, now: i64) -> &mut Self {
@@ -77,9 +87,8 @@ impl Ticks {
 
     fn acquire_as(&mut self, number: u32, call: Call, how: &str) -> Answer {
         let Call { at, length, age, records } = call;
-        let keeps = if length == 0 { WEEK } else { DAY.max(2 * length) };
-        let script =
-            format!("local function acquire(KEYS, ARGV)\n{}end\n{}", source("Acquire"), edited("tick"));
+        let keeps = if length == 0 { WEEK } else { WEEK.max(2 * length) };
+        let script = source("Tick");
         let [at, length, age, keeps, ahead] = [at, Some(length), Some(age), Some(keeps), Some(DAY)]
             .map(|it| it.map(|it| it.to_string()).unwrap_or_default());
         let effect = if records { "record" } else { "" };
@@ -100,7 +109,10 @@ impl Ticks {
                 }
                 [Value::Int(9), Value::Int(0)] => Answer::Old,
                 [Value::Int(9), Value::Int(1)] => Answer::Ahead,
-                [Value::Int(0), ..] => Answer::Busy(tick),
+                [Value::Int(0), _, Value::Int(left), ..] => {
+                    self.left = *left;
+                    Answer::Busy(tick)
+                }
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -113,14 +125,15 @@ impl Ticks {
 
     /// True when the token held the lock.
     fn release(&mut self, number: u32, effect: &str, at: Option<i64>) -> bool {
-        let script = format!(
-            "local function release(KEYS, ARGV)\nARGV = {{unpack(ARGV, 1, 7)}}\n{}end\n{}{}",
-            source("Release"),
-            edited("granted"),
-            edited("end_tick")
-        );
+        self.release_after(number, effect, at, 0)
+    }
+
+    /// The same, so many ms after the call.
+    fn release_after(&mut self, number: u32, effect: &str, at: Option<i64>, age: i64) -> bool {
+        let script = source("EndTick");
         let (token, at) = (Self::token(number), at.map(|at| at.to_string()).unwrap_or_default());
-        let arguments = [&*token, "10000", "0", "inbox", "", "", "", effect, &at, &DAY.to_string()];
+        let arguments =
+            [&*token, "10000", "0", "inbox", "", "", "", effect, &at, &WEEK.to_string(), &age.to_string()];
         self.invoke(&script, &arguments) == Value::Int(1)
     }
 
@@ -149,14 +162,109 @@ fn taken_by(number: u32, tick: i64) -> Answer {
 }
 
 #[test]
-pub(crate) fn callers_a_little_early_and_a_little_late_are_for_one_tick() {
+pub(crate) fn callers_a_little_early_and_later_in_the_tick_are_for_one_tick() {
     let mut ticks = Ticks::start();
-    assert_eq!(ticks.at(TEN - HOUR / 2).runs(1, HOURLY), Some(TEN));
-    for (number, off) in [(2, 0), (3, 1), (4, -2000), (5, HOUR / 2 - 1)] {
+    assert_eq!(ticks.at(TEN).runs(1, HOURLY), Some(TEN));
+    for (number, off) in [(2, 0), (3, 1), (4, -2000), (5, HOUR - EARLY - 1)] {
         assert_eq!(ticks.at(TEN + off).acquire(number, HOURLY), taken_by(1, TEN), "{off}");
     }
-    assert_eq!(ticks.at(TEN + HOUR / 2).runs(6, HOURLY), Some(TEN + HOUR));
+    assert_eq!(ticks.at(TEN + HOUR - EARLY).runs(6, HOURLY), Some(TEN + HOUR));
     assert_eq!(ticks.server.keys(), [KEYS[5]]);
+}
+
+/// In zones that are half an hour from UTC, and for cron expressions of any minute and second.
+#[test]
+pub(crate) fn a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires() {
+    let mut ticks = Ticks::start();
+    for (length, early) in [(1000, 250), (60_000, 15_000), (HOUR, EARLY), (DAY, EARLY)] {
+        let boundary = [length - early - 1, length - early, length - early + 1];
+        for phase in (0..8).map(|part| part * length / 8).chain(boundary) {
+            let _: String = ticks.server.run("FLUSHALL");
+            let mut ran = Vec::new();
+            let first = TEN / length * length + phase;
+            let mut number = 0;
+            for firing in 0..4 {
+                // The replicas are late or early, and as far apart as they may be.
+                let off = [0, 1, 1 - early, early / 2][firing as usize];
+                let before = ran.len();
+                for apart in [0, 1, early / 2, early - 1] {
+                    number += 1;
+                    ran.extend(ticks.at(first + firing * length + off + apart).runs(number, call(length)));
+                }
+                assert_eq!(ran.len(), before + 1, "firing {firing} at {phase} of {length}: {ran:?}");
+            }
+            assert!(ran.is_sorted_by(|one, next| one < next), "{phase} of {length}: {ran:?}");
+            assert!(ran.iter().all(|tick| tick % length == 0));
+        }
+    }
+}
+
+#[test]
+pub(crate) fn a_run_that_is_not_recorded_before_its_end_keeps_out_the_other_calls_of_its_firing() {
+    let mut ticks = Ticks::start();
+    let retried = Call { records: false, ..HOURLY };
+    // One tick ends and the next one begins between the two calls.
+    let boundary = TEN + HOUR - EARLY;
+    assert_eq!(ticks.at(boundary - 600).acquire(1, retried), Answer::Runs(TEN));
+    assert_eq!(ticks.at(boundary + 400).acquire(2, retried), Answer::Busy(TEN + HOUR));
+    // The body takes a while, and the second caller waits.
+    assert!(ticks.at(boundary + 20 * EARLY).release_after(1, "record", Some(TEN), 20 * EARLY + 600));
+    let waiter = Call { at: Some(TEN + HOUR), age: 20 * EARLY - 400, ..retried };
+    assert_eq!(ticks.acquire(2, waiter), taken_by(1, TEN));
+}
+
+#[test]
+pub(crate) fn a_run_by_hand_takes_no_later_tick() {
+    let mut ticks = Ticks::start();
+    assert_eq!(ticks.at(TEN).runs(1, HOURLY), Some(TEN));
+    assert_eq!(ticks.at(TEN + 40 * MINUTE).runs(2, HOURLY), None);
+    assert_eq!(ticks.at(TEN + HOUR).runs(3, HOURLY), Some(TEN + HOUR));
+    // Nobody has run that of 12:00.
+    assert_eq!(ticks.at(TEN + 2 * HOUR + 40 * MINUTE).runs(4, HOURLY), Some(TEN + 2 * HOUR));
+    assert_eq!(ticks.at(TEN + 3 * HOUR).runs(5, HOURLY), Some(TEN + 3 * HOUR));
+    let monday = TEN / DAY * DAY;
+    let mut ticks = Ticks::start();
+    assert_eq!(ticks.at(monday + 3 * HOUR).runs(1, call(DAY)), Some(monday));
+    for (number, hour) in [(2, 15), (3, 23)] {
+        assert_eq!(ticks.at(monday + hour * HOUR).runs(number, call(DAY)), None, "{hour}");
+    }
+    assert_eq!(ticks.at(monday + DAY + 3 * HOUR).runs(4, call(DAY)), Some(monday + DAY));
+}
+
+#[test]
+pub(crate) fn shorter_ticks_begin_a_moment_after_a_longer_one_was_run() {
+    let mut ticks = Ticks::start();
+    let three = TEN + 5 * HOUR;
+    assert_eq!(ticks.at(three).runs(1, call(DAY)), Some(TEN / DAY * DAY));
+    assert_eq!(ticks.at(three + 1000).runs(2, call(10 * MINUTE)), None, "a call of the same firing");
+    for minutes in [10, 20, 30] {
+        let at = three + minutes * MINUTE;
+        assert_eq!(ticks.at(at).runs(minutes as u32, call(10 * MINUTE)), Some(at));
+    }
+}
+
+#[test]
+pub(crate) fn one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back() {
+    let mut ticks = Ticks::start();
+    assert_eq!(ticks.acquire(1, HOURLY), Answer::Runs(TEN));
+    assert_eq!(ticks.at(TEN + 300).acquire(2, HOURLY), taken_by(1, TEN), "one try");
+    assert_eq!(ticks.acquire_as(3, HOURLY, "join"), Answer::Busy(TEN));
+    assert_eq!(ticks.left, 700, "it asks again then");
+    let named = Call { at: Some(TEN), age: 300, ..HOURLY };
+    assert_eq!(ticks.acquire_as(3, named, "again"), Answer::Busy(TEN));
+    // Its body runs.
+    assert_eq!(ticks.at(TEN + 1000).acquire_as(3, Call { age: 1000, ..named }, "again"), taken_by(1, TEN));
+    assert_eq!(ticks.acquire_as(4, HOURLY, "join"), taken_by(1, TEN));
+    // Or it has ended, and nobody gives it back.
+    let _: String = ticks.server.run("FLUSHALL");
+    assert_eq!(ticks.at(TEN).runs(1, HOURLY), Some(TEN));
+    assert_eq!(ticks.at(TEN + 300).acquire_as(2, HOURLY, "join"), taken_by(1, TEN));
+    // Or it has left: the one that waits runs it.
+    let _: String = ticks.server.run("FLUSHALL");
+    assert_eq!(ticks.at(TEN).acquire(1, HOURLY), Answer::Runs(TEN));
+    assert_eq!(ticks.at(TEN + 300).acquire_as(2, HOURLY, "join"), Answer::Busy(TEN));
+    assert!(ticks.release(1, "undo", None));
+    assert_eq!(ticks.acquire_as(2, named, "again"), Answer::Runs(TEN));
 }
 
 #[test]
@@ -179,6 +287,12 @@ pub(crate) fn a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has()
     // Also when the lease has ended meanwhile: its body has not begun.
     let _: i64 = ticks.server.run("DEL lock:k");
     assert_eq!(ticks.acquire(1, HOURLY), Answer::Runs(TEN));
+    // And where one tick ends and the next one begins.
+    let _: String = ticks.server.run("FLUSHALL");
+    assert_eq!(ticks.at(TEN - EARLY).runs(1, HOURLY), Some(TEN));
+    for _ in 0..2 {
+        assert_eq!(ticks.at(TEN + HOUR - EARLY - 1).acquire(2, HOURLY), Answer::Runs(TEN + HOUR));
+    }
 }
 
 #[test]
@@ -239,7 +353,7 @@ pub(crate) fn a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alo
 
 #[test]
 pub(crate) fn no_record_is_gone_before_its_tick_is_refused_as_old() {
-    for (call, keeps) in [(HOURLY, DAY), (Call { length: 20 * HOUR, ..HOURLY }, 40 * HOUR)] {
+    for (call, keeps) in [(HOURLY, WEEK), (call(5 * DAY), 10 * DAY)] {
         let mut ticks = Ticks::start();
         let Some(tick) = ticks.runs(1, call) else { panic!("it is the first one") };
         let px: i64 = ticks.server.run("PTTL lock:k%queue%tick");
@@ -254,16 +368,14 @@ pub(crate) fn no_record_is_gone_before_its_tick_is_refused_as_old() {
     assert_eq!(ticks.acquire(1, nominal(TEN + DAY + 1)), Answer::Ahead);
     assert_eq!(ticks.runs(1, nominal(TEN + 1 - WEEK)), Some(TEN + 1 - WEEK));
     assert_eq!(ticks.runs(2, nominal(TEN + DAY)), Some(TEN + DAY));
-    // A long tick may be named half of it ahead.
     let monthly = Call { length: 30 * DAY, ..HOURLY };
     let mut ticks = Ticks::start();
-    let named = ticks.at(TEN / (30 * DAY) * (30 * DAY) + 16 * DAY).runs(1, monthly).unwrap();
-    assert!(named - ticks.now > DAY, "{named}");
+    let month = TEN / (30 * DAY) * (30 * DAY);
+    assert_eq!(ticks.at(month + 16 * DAY).runs(1, monthly), Some(month));
 }
 
 #[test]
-pub(crate) fn a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_more_the_ticks_in_between()
- {
+pub(crate) fn a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_in_between() {
     let mut ticks = Ticks::start();
     assert_eq!(ticks.at(TEN).runs(1, HOURLY), Some(TEN));
     // By a minute, when the next tick is due: it is run at its time.
@@ -277,8 +389,7 @@ pub(crate) fn a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_an
     assert_eq!(ticks.at(TEN + 2 * HOUR).runs(4, HOURLY), Some(TEN + 2 * HOUR));
 }
 
-/// A fleet whose clocks are off, and whose timers are late: each tick is run once, as long as both
-/// together are below half a tick.
+/// A fleet whose clocks are off, and whose timers are late: each tick is run once.
 #[test]
 pub(crate) fn a_random_fleet_runs_each_tick_once() {
     let mut seed: u64 = 7;
@@ -289,7 +400,7 @@ pub(crate) fn a_random_fleet_runs_each_tick_once() {
     let mut ticks = Ticks::start();
     for _ in 0..20 {
         let _: String = ticks.server.run("FLUSHALL");
-        let skews: Vec<i64> = (0..=random(3)).map(|_| random(HOUR - 20_000) - HOUR / 2 + 10_000).collect();
+        let skews: Vec<i64> = (0..=random(3)).map(|_| random(HOUR * 3 / 4) - EARLY + 10_000).collect();
         let mut calls: Vec<i64> =
             (1..15).flat_map(|tick| skews.iter().map(move |skew| TEN + tick * HOUR + skew)).collect();
         for call in &mut calls {

@@ -48,13 +48,14 @@ async fn fleet(random: &mut Random, missed: TickMissed) -> (Vec<SystemTime>, u32
     let set = LocalSet::new();
     for _ in 0..=random.below(3) {
         let locks = connect().await;
-        let skew = random.around(25 * SECOND);
+        // At most so early that the calls are for their ticks.
+        let skew = u32::try_from(random.below(33)).unwrap();
         let body = Duration::from_millis(random.below(30_000));
         let late: Vec<_> = (1..=ticks).map(|_| random.around(4 * SECOND)).collect();
         let ran = Rc::clone(&ran);
         set.spawn_local(async move {
             for (tick, late) in (1..=ticks).zip(late) {
-                sleep_until(start + tick * MINUTE + skew.0 + late.0 - skew.1 - late.1).await;
+                sleep_until(start + tick * MINUTE + skew * SECOND + late.0 - 8 * SECOND - late.1).await;
                 let request = locks.lock("report").tick(MINUTE).tick_missed(missed).wait(MINUTE / 2);
                 let outcome = request
                     .run(async |guard| {
@@ -85,7 +86,7 @@ async fn a_random_fleet_runs_each_tick_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_more_the_ticks_in_between() {
+async fn a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_in_between() {
     let locks = LockManager::connect(&format!("memory://{}", unique("back"))).await.unwrap();
     let node = locks.testing().unwrap();
     let tick = async || {
@@ -102,6 +103,83 @@ async fn a_clock_that_is_set_back_by_less_than_half_a_tick_costs_nothing_and_by_
         advance(HOUR).await;
     }
     assert_eq!(tick().await, Ok(ten() + 2 * HOUR));
+}
+
+/// In zones that are half an hour from UTC, and for cron expressions of any minute and second.
+#[tokio::test(start_paused = true)]
+async fn a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires() {
+    // One tick ends and the next one begins two and a half minutes before the full hour.
+    let boundary = 3450 * SECOND;
+    for phase in [0, 15, 30, 45].map(|minutes| minutes * MINUTE).into_iter().chain([3449 * SECOND, boundary])
+    {
+        let locks = LockManager::connect(&format!("memory://{}", unique("phase"))).await.unwrap();
+        let node = locks.testing().unwrap();
+        let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+        let mut ran = Vec::new();
+        for firing in 0..4_u32 {
+            // The replicas are as far apart as they may be.
+            for apart in [Duration::ZERO, SECOND, 149 * SECOND] {
+                let off = if firing % 2 == 0 { SECOND } else { Duration::ZERO };
+                node.set_time(ten() + firing * HOUR + phase + apart - off);
+                ran.extend(tick().await.ok());
+            }
+            assert_eq!(u32::try_from(ran.len()), Ok(firing + 1), "{phase:?}: {ran:?}");
+        }
+        assert!(ran.is_sorted_by(|one, next| one < next), "{phase:?}: {ran:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_by_hand_takes_no_later_tick_and_neither_does_a_longer_tick() {
+    let locks = LockManager::connect(&format!("memory://{}", unique("by-hand"))).await.unwrap();
+    let node = locks.testing().unwrap();
+    let ran = async |key: &str, length: Duration, at: SystemTime| {
+        node.set_time(at);
+        locks.lock(key).tick(length).run(async |_| ()).await.is_ok()
+    };
+    assert!(ran("hourly", HOUR, ten()).await);
+    assert!(!ran("hourly", HOUR, ten() + 40 * MINUTE).await);
+    assert!(ran("hourly", HOUR, ten() + HOUR).await);
+    assert!(ran("daily", 24 * HOUR, ten()).await);
+    assert!(!ran("daily", 24 * HOUR, ten() + 12 * HOUR).await);
+    assert!(ran("daily", 24 * HOUR, ten() + 24 * HOUR).await);
+    assert!(ran("shorter", 24 * HOUR, ten()).await);
+    assert!(!ran("shorter", 10 * MINUTE, ten() + SECOND).await, "a call of the same firing");
+    assert!(ran("shorter", 10 * MINUTE, ten() + 10 * MINUTE).await);
+}
+
+/// The caller that was granted the tick has left before it heard of that, and others come just then.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_can_wait_runs_a_tick_that_is_about_to_be_given_back() {
+    let url = format!("memory://{}", unique("given-back"));
+    let (locks, others) =
+        (LockManager::connect(&url).await.unwrap(), LockManager::connect(&url).await.unwrap());
+    let guard = locks.lock("report").tick(HOUR).acquire().await.unwrap();
+    let start = Instant::now();
+    let taken = others.lock("report").tick(HOUR).wait(MINUTE).acquire().await;
+    assert!(taken.is_err_and(|error| error.kind() == redlocked::LockErrorKind::TickTaken));
+    assert!((Duration::from_millis(900)..2 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+    drop(guard);
+    // The next tick is granted, and its caller has left.
+    locks.testing().unwrap().set_time(SystemTime::now() + 2 * HOUR);
+    let first = locks.lock("report").tick(HOUR).acquire();
+    assert!(kit::polled(first, 1, false).await.is_none());
+    let guard = others.lock("report").tick(HOUR).wait(MINUTE).acquire().await.unwrap();
+    assert!(guard.tick().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_a_clock_that_was_far_ahead_is_cleared() {
+    let locks = LockManager::connect(&format!("memory://{}", unique("cleared"))).await.unwrap();
+    let node = locks.testing().unwrap();
+    let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+    node.set_time(ten() + 400 * 24 * HOUR);
+    tick().await.unwrap();
+    node.set_time(ten());
+    assert!(tick().await.is_err_and(|error| error.is_busy()));
+    assert!(locks.clear_tick("report").await.unwrap());
+    assert_eq!(tick().await, Ok(ten()));
+    assert!(!locks.clear_tick("other").await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +215,7 @@ async fn the_time_of_the_node_goes_on_with_a_clock_that_is_paused() {
     }
     let last = locks.last_tick("report").await.unwrap().unwrap();
     assert_eq!(last.time(), ten() + 4 * HOUR);
-    sleep(30 * HOUR).await;
+    sleep(7 * 24 * HOUR).await;
     assert_eq!(locks.last_tick("report").await.unwrap(), None, "its record is over");
 }
 

@@ -280,6 +280,11 @@ pub(crate) enum AdminOp {
         name: Arc<str>,
         caller: oneshot::Sender<Result<Option<LastTick>, LockError>>,
     },
+    /// Forget that. True when a tick was recorded.
+    ClearTick {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<bool, LockError>>,
+    },
     /// Inspect, and release for its holder.
     ForceRelease {
         name: Arc<str>,
@@ -339,6 +344,7 @@ impl AdminOp {
             Self::Leader { name, watches: true, .. } => (Action::WatchLeader, name),
             Self::Leader { name, watches: false, .. } => (Action::Leader, name),
             Self::LastTick { name, .. } => (Action::LastTick, name),
+            Self::ClearTick { name, .. } => (Action::ClearTick, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::Record { name, .. } => (Action::Record, name),
             Self::ClearRecord { name, .. } => (Action::ClearRecord, name),
@@ -356,7 +362,9 @@ impl AdminOp {
             | Self::Leader { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
-            Self::ReleaseToken { caller, .. } | Self::ClearRecord { caller, .. } => {
+            Self::ReleaseToken { caller, .. }
+            | Self::ClearRecord { caller, .. }
+            | Self::ClearTick { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
             Self::Record { caller, .. } => {
@@ -399,7 +407,9 @@ impl AdminOp {
                 None
             }
             (
-                Self::ReleaseToken { caller, .. } | Self::ClearRecord { caller, .. },
+                Self::ReleaseToken { caller, .. }
+                | Self::ClearRecord { caller, .. }
+                | Self::ClearTick { caller, .. },
                 reply @ (Reply::Done | Reply::NotHeld),
             ) => {
                 drop(caller.send(Ok(reply == Reply::Done)));

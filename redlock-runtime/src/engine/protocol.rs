@@ -270,6 +270,8 @@ pub(crate) enum Action {
     WatchLeader,
     /// Which tick was the last one, and who has run it?
     LastTick,
+    /// Forget that.
+    ClearTick,
     /// Who holds the lock, and how many wait?
     Inspect,
     /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take

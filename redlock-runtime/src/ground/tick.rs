@@ -1,8 +1,8 @@
 //! Ticks: the times at which the job of a fleet is due, and which one of them a request is for.
 //!
-//! A tick is named by its time, in ms since 1970. The server names it, by its own clock: the full
-//! multiple of the tick's length that is nearest to the time of the call. Callers come a little
-//! early and a little late, so the last full multiple would name two ticks for callers of one.
+//! A tick is named by its time, in ms since 1970. The server names it, by its own clock: the last full
+//! multiple of the tick's length before the call, or the next one when the call comes a little early
+//! for it. Calls that are less than [`early`] apart are for one tick, wherever in it they come.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,11 +16,21 @@ const LONGEST: Duration = Duration::from_secs(366 * DAY.as_secs());
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The record of a tick of a known length is kept for two of them, but not for less.
-const KEEPS_AT_LEAST: Duration = DAY;
+/// The record of a tick of a known length is kept for two of them, but not for less: a clock of the
+/// server that leaps ahead for a while deletes no record that it does not reach.
+const KEEPS_AT_LEAST: Duration = WEEK;
 
 /// How long the record of a nominal time is kept, and how old one may be.
-const KEEPS_NOMINAL: Duration = Duration::from_secs(7 * DAY.as_secs());
+const KEEPS_NOMINAL: Duration = WEEK;
+
+const WEEK: Duration = Duration::from_secs(7 * DAY.as_secs());
+
+/// A caller is at most so early for its tick, as in tick.lua.
+const MOST_EARLY: Duration = Duration::from_secs(150);
+
+/// For so long after a grant, a caller that was dropped before its body began may be about to give
+/// its tick back, as in tick.lua.
+pub(crate) const SETTLES: Duration = Duration::from_secs(1);
 
 /// A nominal time may be ahead of the server's by so much.
 pub(crate) const AHEAD: Duration = DAY;
@@ -151,10 +161,16 @@ pub(crate) fn time_of(at_ms: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH)
 }
 
-/// The full multiple of a tick's length that is nearest to a time, as tick.lua has it.
-pub(crate) fn nearest(at_ms: u64, every_ms: u64) -> u64 {
-    let past = at_ms.saturating_add(every_ms / 2);
-    past - past.checked_rem(every_ms).unwrap_or(0)
+/// In ms: how early a caller may be for a tick of this length, and how far two calls are apart, at
+/// least, that are for two ticks. 0 for a nominal time.
+pub(crate) fn early(every_ms: u64) -> u64 {
+    in_ms(MOST_EARLY).min(every_ms / 4)
+}
+
+/// The full multiple of a tick's length that a call at this time is for, as tick.lua has it.
+pub(crate) fn named(at_ms: u64, every_ms: u64) -> u64 {
+    let at_ms = at_ms.saturating_add(early(every_ms));
+    at_ms - at_ms.checked_rem(every_ms).unwrap_or(0)
 }
 
 fn in_ms(duration: Duration) -> u64 {
@@ -166,13 +182,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_for_the_full_tick_that_is_nearest() {
+    fn a_call_is_for_the_last_full_tick_or_a_little_early_for_the_next_one() {
         for (at, expected) in
-            [(0, 0), (499, 0), (500, 1000), (1499, 1000), (1500, 2000), (86_400_000, 86_400_000)]
+            [(0, 0), (499, 0), (749, 0), (750, 1000), (1749, 1000), (1750, 2000), (86_400_000, 86_400_000)]
         {
-            assert_eq!(nearest(at, 1000), expected, "{at}");
+            assert_eq!(named(at, 1000), expected, "{at}");
         }
-        assert_eq!(nearest(3_599_999, 3_600_000), 3_600_000);
+        for (before, expected) in [(150_000, 3_600_000), (150_001, 0)] {
+            assert_eq!(named(3_600_000 - before, 3_600_000), expected, "{before}");
+        }
     }
 
     #[test]
@@ -199,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn a_record_outlives_two_ticks_and_a_day() {
+    fn a_record_outlives_two_ticks_and_a_week() {
         let keeps = |every: u64| Tick { every_ms: every, at_ms: None, missed: TickMissed::Skip }.keeps();
-        assert_eq!(keeps(1000), DAY);
+        assert_eq!(keeps(1000), WEEK);
         assert_eq!(keeps(7 * 86_400_000), 14 * DAY);
         assert_eq!(keeps(0), KEEPS_NOMINAL);
     }

@@ -43,6 +43,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
             | Action::TakeAway
             | Action::Announce
             | Action::ClearRecord
+            | Action::ClearTick
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(1),
@@ -61,6 +62,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
             | Action::Draw
             | Action::Announce
             | Action::ClearRecord
+            | Action::ClearTick
             | Action::Repair { .. }
             | Action::RaiseFence { .. }
             | Action::Watch,
@@ -363,6 +365,8 @@ fn read_of_tick(action: Action, parts: Vec<Value>, dialect: Dialect) -> Reply {
 /// The record of the last tick. It says nobody where that tick is still to be run.
 fn read_last_tick(record: &Value) -> Reply {
     let parts = text(record).and_then(|record| record.split_once('|'));
+    // Behind the token stands when its caller asked.
+    let parts = parts.map(|(at_ms, rest)| (at_ms, rest.split_once('|').map_or(rest, |(token, _)| token)));
     match (record, parts.and_then(|(at_ms, token)| Some((at_ms.parse().ok()?, token)))) {
         (Value::Nil, _) | (_, Some((_, ""))) => Reply::LastTick(None),
         (_, Some((at_ms, token))) => Reply::LastTick(Some(LastTick { at_ms, by: token::owner_of(token) })),

@@ -329,6 +329,7 @@ impl Encoder {
             Action::WatchHolder
             | Action::WatchLeader
             | Action::LastTick
+            | Action::ClearTick
             | Action::TakeAway
             | Action::Record
             | Action::ClearRecord
@@ -411,8 +412,8 @@ impl Encoder {
             Action::Ping { .. } => {
                 command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
             }
-            Action::LastTick => {
-                command.arg("GET");
+            Action::LastTick | Action::ClearTick => {
+                command.arg(if request.action == Action::LastTick { "GET" } else { "DEL" });
                 self.session.keyspace.write_tick(command, &request.name);
                 command
             }
@@ -578,12 +579,11 @@ impl Encoder {
             Some(at_ms) => command.arg(at_ms),
             None => command.arg(""),
         };
-        if request.action != Action::Release {
-            command.arg(tick.tick.every_ms).arg(in_ms(tick.age));
-        }
-        command.arg(in_ms(tick.tick.keeps()));
-        if request.action != Action::Release {
-            command.arg(in_ms(AHEAD)).arg(effect);
+        let (keeps, age) = (in_ms(tick.tick.keeps()), in_ms(tick.age));
+        if request.action == Action::Release {
+            command.arg(keeps).arg(age);
+        } else {
+            command.arg(tick.tick.every_ms).arg(age).arg(keeps).arg(in_ms(AHEAD)).arg(effect);
         }
     }
 

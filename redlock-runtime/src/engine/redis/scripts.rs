@@ -211,6 +211,7 @@ impl Script {
             Action::WatchLeader
             | Action::WatchHolder
             | Action::LastTick
+            | Action::ClearTick
             | Action::Record
             | Action::ClearRecord
             | Action::List { .. }
@@ -307,7 +308,7 @@ impl Script {
             Self::RenewOnce => &[parts!(mark renew_once granted keep time queue tell renew)],
             Self::FinishAlone => &[parts!(finish_arguments mark once keep_result finish_alone)],
             Self::AcquireAll => &[ACQUIRE, parts!(acquire_all)],
-            Self::Tick => &[ACQUIRE, parts!(tick)],
+            Self::Tick => &[parts!(mark), ACQUIRE, parts!(tick)],
             // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
             Self::EndTick => &[
                 &["local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n"],
@@ -422,6 +423,7 @@ mod tests {
     }
     use crate::engine::protocol::{CLAIM, QUEUE_TTL};
     use crate::engine::redis::fence_floor::{BEHIND, LEAST};
+    use crate::ground::tick::{SETTLES, early};
 
     #[test]
     fn a_server_gets_the_lines_of_a_file_without_comments_and_indentation() {
@@ -452,6 +454,8 @@ mod tests {
             let [plain, text] = [format!("local {name} = {number}"), format!("local {name} = '{number}'")];
             assert!(source.lines().any(|line| line == plain || line == text), "{name}");
         }
+        let numbers = format!("local MOST_EARLY, SETTLES = {}, {}\n", early(u64::MAX), SETTLES.as_millis());
+        assert!(part::tick.contains(&numbers), "{numbers}");
         let short_way = part::hand_over;
         let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, '{}', 100, ", CLAIM.as_millis());
         assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");

@@ -94,9 +94,10 @@ impl Store {
             }
             Action::Ping { .. } => Reply::Done,
             Action::LastTick => Reply::LastTick(self.ticks.last(&request.name, now)),
+            Action::ClearTick if self.ticks.clear(&request.name, now) => Reply::Done,
             Action::Record => Reply::Recorded(self.records.known(&request.name, now)),
             Action::ClearRecord if self.records.clear(&request.name, now) => Reply::Done,
-            Action::ClearRecord => Reply::NotHeld,
+            Action::ClearTick | Action::ClearRecord => Reply::NotHeld,
             Action::WatchLeader => {
                 let observers = self.observers.entry(Arc::clone(&request.name)).or_default();
                 observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
@@ -265,7 +266,8 @@ impl MemoryNode {
         lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
             Action::Acquire(mode) if request.tick().is_some() => {
-                Reply::Acquire(ticks.acquire(request, now, || lock.acquire(request, mode, inbox, now, clock)))
+                let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
+                Reply::Acquire(ticks.acquire(request, mode, lock, now, acquire))
             }
             Action::Acquire(mode) if request.once().is_some() => {
                 let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
@@ -325,6 +327,7 @@ impl MemoryNode {
             Action::Inspect
             | Action::Leader
             | Action::LastTick
+            | Action::ClearTick
             | Action::List { .. }
             | Action::Ping { .. }
             | Action::Record

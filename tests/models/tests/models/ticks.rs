@@ -2,7 +2,7 @@
 //! the tick of each call, keeps the record of the last one, and hands the lock on.
 //!
 //! In the model: one server with the lock, the record and its clock; two replicas, each of which calls
-//! once for each of two ticks, off by less than half a tick. A request may arrive as late as it likes,
+//! once for each of two ticks, a little early or a little late. A request may arrive as late as it likes,
 //! and its reply may be lost once, so that it is sent again. A busy lock makes a caller wait, without a
 //! limit; a release grants the lock to one that waits. Once, a caller is killed, loses its lock while it
 //! runs, fails, or leaves before its body begins. What it has sent before may arrive after that.
@@ -10,7 +10,9 @@
 //! Left out, without losing an order of events:
 //! - The lease, and the order of the queue: the lock of a dead holder, or of one whose release is late,
 //!   ends at any moment, and a release grants it to one of the waiters. The model of the hand-off has both.
-//! - A clock of the server that jumps: the scripts are tested with one.
+//! - A clock of the server that jumps, and calls where one tick ends and the next one begins: the scripts are tested with
+//!   them.
+//! - A caller that waits for a moment where the tick may be given back: it asks again, as any other that waits.
 //!
 //! Found: the mistakes of [`Mistake`].
 
@@ -38,7 +40,7 @@ enum Missed {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mistake {
-    /// The server names the last full tick.
+    /// The server names the last full tick, also for a call that is a little early for the next one.
     Floor,
     /// The server names the tick of the arrival.
     NamesLate,
@@ -165,8 +167,8 @@ impl Ticks {
     }
 
     /// The tick of a call at this time.
-    fn nearest(&self, at: Time) -> Time {
-        if self.has(Mistake::Floor) { at / TICK } else { (at + TICK / 2) / TICK }
+    fn named(&self, at: Time) -> Time {
+        if self.has(Mistake::Floor) { at / TICK } else { (at + TICK / 4) / TICK }
     }
 
     fn records_at_grant(&self) -> bool {
@@ -187,7 +189,7 @@ impl Ticks {
     fn arrive(&self, state: &mut State, caller: Caller, named: Option<Time>) -> Does {
         let is_late = self.has(Mistake::NamesLate) || named.is_some() && self.has(Mistake::WaiterNamesAnew);
         let asked = if is_late { state.now } else { self.due(caller) };
-        let tick = named.filter(|_| !is_late).unwrap_or_else(|| self.nearest(asked));
+        let tick = named.filter(|_| !is_late).unwrap_or_else(|| self.named(asked));
         if self.is_taken(state, caller, tick) {
             if state.lock == Some(caller) {
                 state.lock = None;

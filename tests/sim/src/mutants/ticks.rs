@@ -8,7 +8,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "tick-looks-at-no-record",
         wrong: "Each caller that gets the lock runs its tick.",
         violates: ONE_RUN,
-        edits: &[edit(TICK_LUA, "if last > tick or last == tick and not is_open then", "if false then")],
+        edits: &[edit(
+            TICK_LUA,
+            "local is_over = its_token and its_token ~= '' and not is_own",
+            "local is_over = false",
+        )],
     },
     Mutant {
         name: "skipped-tick-is-not-recorded",

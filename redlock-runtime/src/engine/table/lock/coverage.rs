@@ -95,6 +95,7 @@ fn name_of(action: Action) -> &'static str {
         | Action::Leader
         | Action::WatchLeader
         | Action::LastTick
+        | Action::ClearTick
         | Action::ForceRelease
         | Action::TakeAway
         | Action::Record

@@ -124,8 +124,9 @@ pub(super) struct Held {
     queue: QueueSeen,
     /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
-    /// It is boxed because most locks are for no tick.
-    tick: Option<Box<Tick>>,
+    /// The tick that it is for, and when its caller asked. It is boxed because most locks are for no
+    /// tick.
+    tick: Option<Box<(Tick, Moment)>>,
     is_unrun: bool,
     /// The same.
     once: Option<Box<OnceRequest>>,
@@ -206,7 +207,7 @@ impl Held {
             deliver_to: None,
             queue: QueueSeen { waited: true, ..QueueSeen::default() },
             fenced: ask.fenced,
-            tick: ask.tick.clone(),
+            tick: ask.tick.as_ref().map(|tick| Box::new((**tick, ask.started))),
             is_unrun: false,
             once: ask.once.clone().map(|once| Box::new(OnceRequest { once, run: Run::default() })),
         }
@@ -301,14 +302,14 @@ impl Held {
     }
 
     /// What its release says of its tick. A body that has ended well ends it, if the grant has not.
-    fn tick_request(&self, is_held: bool) -> Option<TickRequest> {
-        let tick = self.tick.as_ref()?;
+    fn tick_request(&self, now: Moment, is_held: bool) -> Option<TickRequest> {
+        let (tick, asked) = self.tick.as_deref()?;
         if self.is_unrun {
             return unrun(tick);
         }
         let ends_it = tick.missed == TickMissed::Retry && is_held && self.lease.has_ended_well();
         let effect = TickEffect::Record;
-        ends_it.then_some(TickRequest { tick: **tick, age: Duration::ZERO, effect })
+        ends_it.then_some(TickRequest { tick: *tick, age: now.since(*asked), effect })
     }
 
     /// What has become of its body, which runs once.
@@ -764,7 +765,7 @@ impl Held {
         if self.is_led {
             request.releases = 0;
         }
-        let tick = self.tick_request(early);
+        let tick = self.tick_request(now, early);
         let was_seen = self.queue.marked || self.queue.waited || tick.is_some();
         if let Some(tick) = tick {
             request.set_tick(tick);

@@ -24,7 +24,7 @@ const TICK_IS_AHEAD: &str = "its tick is more than a day ahead of the server's t
                              `tick_at` the time for which this call is due, and not the next one";
 
 const TICK_IS_OLD: &str = "its tick is so old that the server does not know any more whether it was run: the record of a `tick_at` \
-                           is kept for seven days, and that of a `tick` for two ticks, but for a day at least";
+                           is kept for seven days, and that of a `tick` for two ticks, but for seven days at least";
 
 impl Lock {
     /// The reply to a request of `id` that was sent at `sent`.

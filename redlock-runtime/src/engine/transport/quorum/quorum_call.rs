@@ -158,6 +158,7 @@ impl QuorumCall {
             | Action::Announce
             | Action::Leader
             | Action::LastTick
+            | Action::ClearTick
             | Action::Record
             | Action::ClearRecord
             | Action::WatchLeader => tally.renew(),
