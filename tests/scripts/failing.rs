@@ -420,6 +420,12 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| of_the_holder(w, held_with_queue, "Renew", &[TTL]),
             |w| of_the_holder(w, held_with_queue, "Renew", &["9000", "exactly"]),
         ],
+        "RenewOnce" => &[|w| {
+            once_with_waiters(w);
+            let token = token("holder");
+            let arguments = [&*token, "20000", "", DAY, &runner(&token)];
+            other("RenewOnce", "holder", Effect::Nothing, &[LOCK, ONCE], &arguments)
+        }],
         "PassOn" => &[|w| passed_on(w, ""), |w| passed_on(w, TTL)],
         "Stay" => &[|w| {
             two_readers(w);
@@ -706,7 +712,7 @@ fn end_tick(w: &mut World, there: fn(&mut World), script: &'static str, how: &st
     let tick = format!("{}000", now[0]);
     w.scripts.run::<()>(&["SET", TICK, &format!("{tick}|{}", token("holder")), "PX", DAY]);
     let Request { mut arguments, .. } = w.leaves("holder", "0", "");
-    arguments.extend([how, &tick, DAY].map(str::to_owned));
+    arguments.extend([how, &tick, DAY, "5"].map(str::to_owned));
     let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, TICK];
     Request { script, by: "holder", effect: Effect::Leaves, keys, arguments }
 }
