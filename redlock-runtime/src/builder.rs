@@ -357,7 +357,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many replicas of the server must confirm a lock, with
+    /// How many replicas of the server must confirm a lock, and the result or the tick that a call
+    /// keeps, with
     /// [`WAIT`](https://redis.io/docs/latest/commands/wait/), before the caller has it; 0 by
     /// default. When fewer have confirmed it at the end of the caller's wait, or after a quarter of
     /// the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller

@@ -505,6 +505,12 @@ impl Ending {
                 Self::Done(result),
                 Err(LockError::Unavailable { reason, .. } | LockError::Misconfigured { reason, .. }),
             ) => (reason, Some(result)),
+            (Self::Done(result), Err(LockError::NotReplicated { wanted, reached, .. })) => {
+                let reason = format!(
+                    "{reached} of {wanted} replicas have confirmed it in time: later callers get it, unless a failover loses it before"
+                );
+                (reason.into(), Some(result))
+            }
             (Self::Done(result), Err(error)) => (error.to_string().into(), Some(result)),
         };
         let result = result.map(|result| Arc::new(result.to_vec()));

@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisServer, SECOND, SentinelGroup, eventually};
-use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome};
+#[cfg(feature = "once")]
+use redlocked::Once;
+use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome, TickMissed};
 
 struct Servers {
     primary: RedisServer,
@@ -237,6 +239,75 @@ fn a_lock_that_all_replicas_have_survives_a_failover() {
         )
     });
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+/// What is kept of a call is on the replica when it returns: the primary is gone in the next moment.
+#[test]
+fn the_record_of_a_retried_tick_is_on_the_replicas_when_its_call_returns() {
+    let servers = start();
+    let locks = servers.connect(2);
+    for n in 0..20 {
+        let key = format!("job{n}");
+        let request = locks.lock(&key).tick(60 * SECOND).tick_missed(TickMissed::Retry);
+        request.run_blocking(|_| ()).unwrap();
+        for replica in &servers.replicas {
+            assert_eq!(replica.run::<u32>(&format!("EXISTS lock:{key}%queue%tick")), 1);
+        }
+    }
+    // The replicas leave while a body runs. It has run, and its value says so; the release says the rest.
+    let request = || locks.lock("k").tick(60 * SECOND).tick_missed(TickMissed::Retry);
+    let guard = request().acquire_blocking().unwrap();
+    let value = locks.lock("v").tick(60 * SECOND).tick_missed(TickMissed::Retry).run_blocking(|_| {
+        for replica in &servers.replicas {
+            let _: String = replica.run("REPLICAOF NO ONE");
+        }
+        7
+    });
+    assert_eq!(value, Ok(7));
+    assert_not_replicated(&guard.release_blocking(), 0, 2);
+    assert!(
+        matches!(request().acquire_blocking(), Err(LockError::TickTaken { .. })),
+        "it is stored on the primary"
+    );
+}
+
+#[cfg(feature = "once")]
+#[test]
+fn the_result_of_a_body_that_runs_once_is_on_the_replicas_when_its_caller_has_it() {
+    let servers = start();
+    let locks = servers.connect(2);
+    let once = |locks: &LockManager, key: &str| locks.lock(key).wait(LIMIT).once(60 * SECOND);
+    for n in 0..20 {
+        let key = format!("order{n}");
+        assert_eq!(once(&locks, &key).run_blocking(|_| Ok::<_, LockError>(n)), Ok(Once::Ran(n)));
+        for replica in &servers.replicas {
+            let record: String = replica.run(&format!("GET lock:{key}%queue%once"));
+            assert!(record.contains("|d|") && record.ends_with(&format!("|{n}")), "{record}");
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let calls: Vec<_> = (0..200)
+            .map(|n| {
+                tokio::spawn(once(&locks, &format!("many{n}")).run(async move |_| Ok::<_, LockError>(n)))
+            })
+            .collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap().map(Once::into_inner), Ok(n));
+        }
+    });
+    // The replicas leave while a body runs.
+    let left = once(&locks, "k").run_blocking(|_| {
+        for replica in &servers.replicas {
+            let _: String = replica.run("REPLICAOF NO ONE");
+        }
+        Ok::<_, LockError>(7)
+    });
+    let Err(LockError::NotStored { reason, result: Some(result), .. }) = left else { panic!("{left:?}") };
+    assert!(reason.contains("0 of 2 replicas"), "{reason}");
+    assert_eq!(*result, b"7");
+    let later = once(&servers.connect(0), "k").run_blocking(|_| Ok::<_, LockError>(8));
+    assert_eq!(later, Ok(Once::Replayed(7)), "it is stored on the primary");
 }
 
 #[test]

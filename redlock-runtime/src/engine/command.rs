@@ -496,3 +496,40 @@ impl Response {
         self.caller.send(Released { outcome: outcome.map_err(Box::new), lock }).is_ok()
     }
 }
+
+/// What the replicas must confirm before its caller is answered.
+pub(crate) struct Unconfirmed {
+    pub(crate) id: Id,
+    /// For a granted lock, the one that renews it. For a record, the one that has stored it.
+    pub(crate) request: Request,
+    /// When its caller stops waiting; `None`: never.
+    pub(crate) gives_up_at: Option<Moment>,
+    /// Of a record.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// The caller of a release that has stored a record.
+pub(crate) struct Kept {
+    pub(crate) key: Arc<str>,
+    pub(crate) response: Response,
+}
+
+impl Kept {
+    /// `wanted`: so many replicas.
+    pub(crate) fn confirmed(self, request: &Request, wanted: u32, confirmation: Confirmation) {
+        let Self { key, response } = self;
+        let outcome = match confirmation {
+            Confirmation::Reached(reached) if reached >= wanted => Ok(ReleaseOutcome::Released),
+            Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
+            Confirmation::NotHeld => Err(LockError::unavailable(&key, NOT_KEPT)),
+            Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
+                let reason = format!("its replicas could not be asked: {reason}").into();
+                Err(Disconnected { reason, is_permanent }.error(Some(key)))
+            }
+        };
+        response.send(outcome, Some(request));
+    }
+}
+
+const NOT_KEPT: &str = "the server has stored what was done, and does not know it any more: it has lost data, or another server is the \
+                        primary now";

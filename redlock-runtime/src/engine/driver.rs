@@ -18,8 +18,8 @@ use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 
 use super::EngineSettings;
-use super::command::Command;
-use super::protocol::{Disconnected, Unconfirmed};
+use super::command::{Command, Unconfirmed};
+use super::protocol::Disconnected;
 use super::redis::node::RedisNode;
 use super::redis::wait_replicas::Confirmer;
 use super::table::LockTable;

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::slots::Slot;
-use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::limit::Limit;
 use crate::ground::owner::Owner;
@@ -75,6 +74,12 @@ impl Request {
     /// It releases the lock of a body that runs once, with the result of that.
     pub(crate) fn has_result(&self) -> bool {
         self.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
+    }
+
+    /// It stores the result of a body, or that a tick is over, together with the release.
+    pub(crate) fn keeps_a_record(&self) -> bool {
+        let ends_a_tick = |tick: &TickRequest| tick.effect == TickEffect::Record;
+        self.action == Action::Release && (self.has_result() || self.tick().is_some_and(ends_a_tick))
     }
 
     pub(crate) fn tick(&self) -> Option<&TickRequest> {
@@ -712,15 +717,7 @@ pub(crate) enum ConnectionEvent {
     Superseded,
 }
 
-/// A granted lock that its replicas must confirm before its caller gets it. The request renews it.
-pub(crate) struct Unconfirmed {
-    pub(crate) id: Id,
-    pub(crate) request: Request,
-    /// When its caller stops waiting; `None`: never.
-    pub(crate) gives_up_at: Option<Moment>,
-}
-
-/// The outcome of that.
+/// What the replicas of a server say of a lock or a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Confirmation {
     /// So many replicas have it.

@@ -37,6 +37,7 @@ files! {
     announce
     caller
     confirm_counted
+    confirm_record
     counted
     delete
     draw
@@ -100,6 +101,9 @@ pub(super) const CONFIRM: &[&str] = parts!(granted keep mark renew);
 
 /// The same for one of several that have a counted lock.
 pub(super) const CONFIRM_COUNTED: &str = part::confirm_counted;
+
+/// The same for the record that a release has stored.
+pub(super) const CONFIRM_RECORD: &str = part::confirm_record;
 
 /// What the scripts call, on this connection.
 #[derive(Clone, Copy)]

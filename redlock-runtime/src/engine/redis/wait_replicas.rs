@@ -1,5 +1,6 @@
 //! With `replicas`, a caller gets its lock only after so many replicas have it: a write behind the
-//! grant, then `WAIT`.
+//! grant, then `WAIT`. The same for a record that a release has stored: of a body that runs once, and
+//! of a tick.
 //!
 //! It has its own connection, because `WAIT` blocks the commands behind it. `WAIT` covers only the
 //! writes of its own connection and those before them in the replication stream, so a renewal is
@@ -18,11 +19,13 @@ use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::node::RedisNode;
 use super::pipeline::Pipeline;
-use super::scripts::{CONFIRM, CONFIRM_COUNTED};
+use super::scripts::{CONFIRM, CONFIRM_COUNTED, CONFIRM_RECORD};
 use super::value::Value;
-use crate::engine::command::Command;
-use crate::engine::protocol::{Confirmation, Disconnected, Id, Request, Unconfirmed};
+use crate::engine::command::{Command, Kept, Unconfirmed};
+use crate::engine::protocol::{Confirmation, Disconnected, Id, Request};
 use crate::ground::clock::Moment;
+use crate::ground::key::{ONCE, TICK};
+use crate::ground::token::digest;
 
 /// Confirms until the engine ends.
 pub(crate) struct Confirmer {
@@ -33,11 +36,12 @@ pub(crate) struct Confirmer {
     pub(crate) commands: WeakUnboundedSender<Command>,
 }
 
-/// A lock that its replicas do not have yet, and until when they have time.
+/// A lock or a record that its replicas do not have yet, and until when they have time.
 struct Pending {
     id: Id,
     request: Request,
     until: Moment,
+    kept: Option<Kept>,
 }
 
 struct OpenConnection {
@@ -90,6 +94,8 @@ impl Confirmer {
                     matches!(confirmation, Confirmation::Reached(reached) if reached < self.wanted);
                 if is_short && pending.until > now {
                     batch.push(pending);
+                } else if let Some(kept) = pending.kept {
+                    kept.confirmed(&pending.request, self.wanted, confirmation);
                 } else {
                     let Pending { id, request: Request { token, .. }, .. } = pending;
                     let _ = commands.send(Command::Confirmed { id, token, confirmation });
@@ -100,9 +106,9 @@ impl Confirmer {
 
     /// The replicas have time until the limit of the caller, for half of the time of a batch at
     /// most. They have a tenth of it at least, because a shorter wait is one try.
-    fn pending(&self, now: Moment, Unconfirmed { id, request, gives_up_at }: Unconfirmed) -> Pending {
+    fn pending(&self, now: Moment, Unconfirmed { id, request, gives_up_at, kept }: Unconfirmed) -> Pending {
         let (soonest, latest) = (now.after(self.limit / 10), now.after(self.limit / 2));
-        Pending { id, request, until: gives_up_at.unwrap_or(latest).clamp(soonest, latest) }
+        Pending { id, request, until: gives_up_at.unwrap_or(latest).clamp(soonest, latest), kept }
     }
 
     async fn confirm(
@@ -141,7 +147,13 @@ impl Confirmer {
         let mut pipeline = Pipeline::default();
         for Pending { request, .. } in batch.iter().filter(|_| !open.has_written) {
             let (name, token) = (&*request.name, request.token.value());
-            if request.phase > 0 {
+            if request.keeps_a_record() {
+                let (beside, its) = match request.once() {
+                    Some(_) => (ONCE, digest(token)),
+                    None => (TICK, token.to_owned()),
+                };
+                pipeline.add(&["EVAL", CONFIRM_RECORD, "1", &format!("{name}{beside}"), &its]);
+            } else if request.phase > 0 {
                 pipeline.add(&["EVAL", CONFIRM_COUNTED, "1", name, &request.phase.to_string()]);
             } else {
                 pipeline.add(&[

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::lock::queue::Remembered;
 use crate::engine::EngineSettings;
+use crate::engine::command::Unconfirmed;
 use crate::engine::hold_times::HoldTimes;
 use crate::engine::outbox::Outbox;
-use crate::engine::protocol::{Disconnected, Id, Unconfirmed};
+use crate::engine::protocol::{Disconnected, Id};
 use crate::engine::timers::Timers;
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;

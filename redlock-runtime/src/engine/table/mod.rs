@@ -23,9 +23,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 use super::EngineSettings;
-use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN};
+use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN, Unconfirmed};
 use super::outbox::Outbox;
-use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Run, Unconfirmed};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Run};
 use super::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;

@@ -16,9 +16,9 @@ use super::asking::NO_TICKETS;
 use super::held::{Held, LOOKS_AFTER};
 use super::queue::NextAsker;
 use super::releasing::answer;
-use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
+use crate::engine::command::{AcquireOutcome, Ask, Extension, Response, Unconfirmed};
 use crate::engine::protocol::{
-    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, Run, ServerTime, Unconfirmed,
+    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, Run, ServerTime,
 };
 use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
@@ -156,7 +156,7 @@ impl Lock {
             (Some(caller), _) if !caller.is_closed() => {
                 held.deliver_later(caller);
                 let (request, gives_up_at) = (held.request(held.renewal()), ask.gives_up_at);
-                cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at });
+                cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
                 true
             }
             _ => false,
@@ -423,7 +423,7 @@ impl Lock {
         {
             // The replicas have the usual time again, as for a caller without a limit.
             let request = held.request(held.renewal());
-            cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None });
+            cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None, kept: None });
         }
     }
 

@@ -76,6 +76,10 @@ impl Lock {
             (Some(Attempt::Releasing(releasing)), reply) if is_release => {
                 let was_held = reply == Reply::Done;
                 let ran_out = releasing.ran_out(was_held);
+                if was_held && cx.settings.replicas > 0 {
+                    // Its caller is answered when the replicas have the record, too.
+                    cx.unconfirmed.extend(releasing.take_kept(id));
+                }
                 let step = releasing.on_reply(cx.now, action, was_held);
                 self.go_on_releasing(cx, id, step);
                 self.look_again(cx);

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::command::Response;
-use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Request};
+use crate::engine::command::{Kept, Response, Unconfirmed};
+use crate::engine::protocol::{Action, Disconnected, Id, QUEUE_TTL, Refusal, Request};
 use crate::engine::timers::Backoff;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
@@ -269,6 +269,16 @@ impl Releasing {
             return ReleaseStep::Send;
         }
         ReleaseStep::Wait
+    }
+
+    /// The record that the server has stored with the release, if a caller waits for it.
+    pub(super) fn take_kept(&mut self, id: Id) -> Option<Unconfirmed> {
+        if !self.request.keeps_a_record() {
+            return None;
+        }
+        let (_, response) = self.response.take()?;
+        let kept = Some(Kept { key: Arc::clone(&self.key), response });
+        Some(Unconfirmed { id, request: self.request.clone(), gives_up_at: None, kept })
     }
 
     pub(super) fn disconnect(&mut self) {
