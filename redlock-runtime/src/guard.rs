@@ -247,7 +247,8 @@ impl LockGuard {
     ///
     /// It is the server's time in microseconds, or the last number plus one where that is larger,
     /// and below 2^53. So it grows across an expiry, and across a restart without data, a flush and
-    /// a failover unless the server's clock is behind that of before. One key that is reached
+    /// a failover unless the server's clock is behind that of before. Two primaries that give locks
+    /// at a time, a split brain, may give one number to two holders. One key that is reached
     /// through two prefixes has two such numbers, which do not compare. [How far fencing tokens
     /// go](../redlocked/docs/options/index.html#how-far-fencing-tokens-go)
     /// says it in full.
