@@ -260,9 +260,7 @@ impl MemoryNode {
         let Store { locks, clock, ticks, records, observers, .. } = &mut *store;
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
         let before = lock.leader();
-        if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
-            lock.holder = None;
-        }
+        drop(lock.holder.take_if(|holder| holder.expires <= now));
         lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
             Action::Acquire(mode) if request.tick().is_some() => {
