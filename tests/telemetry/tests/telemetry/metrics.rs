@@ -269,7 +269,7 @@ fn before_the_first_loss_of_a_lock_each_reason_is_exported_as_zero() {
     };
     assert_eq!(lost("expired"), None, "no hold yet");
     let _held = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
-    for reason in ["expired", "max_hold", "key_changed", "force_released", "manager_closed"] {
+    for reason in ["expired", "max_hold", "key_changed", "force_released", "manager_closed", "blocked"] {
         assert_eq!(lost(reason), Some(0.0), "{reason}");
     }
     assert_eq!((lost("released"), lost("forked")), (None, None), "these are no losses of a hold");
