@@ -22,6 +22,9 @@ const OTHER: &str = "lock:l";
 const TTL: &str = "10000";
 const DAY: &str = "86400000";
 
+/// Of a body that has run.
+const RESULT: &str = "42";
+
 /// What one that was granted a lock has it for, at most, until it has claimed it, and the grace.
 const CLAIMED: i64 = 1_101;
 
@@ -410,6 +413,7 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| newcomer(w, over_with_queue, "once", "join"),
             |w| newcomer(w, once_with_waiters, "once", "join"),
             |w| again(w, once_with_waiters, "first"),
+            runs_again,
         ],
         "Tick" => &[|w| tick(w, free), |w| tick(w, held), |w| tick(w, over_with_queue)],
         "AcquireAll" => {
@@ -468,8 +472,14 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| finish(w, "Finish", "done"),
             |w| finish(w, "Finish", "undone"),
             |w| finish(w, "Finish", "interrupted"),
+            |w| finish_again(w, "Finish"),
         ],
-        "FinishAlone" => &[|w| finish(w, "FinishAlone", "done"), |w| finish(w, "FinishAlone", "undone")],
+        "RenewOnce" => &[|w| renew_once(w, &[LOCK, ONCE], ""), |w| renew_once(w, &all_keys(), "exactly")],
+        "FinishAlone" => &[
+            |w| finish_again(w, "FinishAlone"),
+            |w| finish(w, "FinishAlone", "done"),
+            |w| finish(w, "FinishAlone", "undone"),
+        ],
         "EndTick" => &[
             |w| end_tick(w, held, "EndTick", "record"),
             |w| end_tick(w, held_with_queue, "EndTick", "record"),
@@ -637,6 +647,31 @@ fn once_with_waiters(w: &mut World) {
     w.enters("second", "c", "once");
 }
 
+/// A body that has a result, which the newcomer cannot decode.
+fn runs_again(w: &mut World) -> Request {
+    let record = format!("-|d|1790000000000|{:0>32}|host:1/1790000000/m::f|{RESULT}", 1);
+    w.scripts.run::<()>(&["SET", ONCE, &record, "PX", DAY]);
+    w.comes("holder", "a", "once");
+    let mut request = w.asks("holder", "join");
+    let digest: String = w.scripts.run(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", RESULT]);
+    request.arguments.push(digest);
+    request
+}
+
+/// It has failed, so the result before it is kept.
+fn finish_again(w: &mut World, script: &'static str) -> Request {
+    let request = runs_again(w);
+    let answer = w.run(&request).unwrap();
+    w.believe(&request, &answer);
+    Request { script, ..w.leaves("holder", "0", "undone") }
+}
+
+fn renew_once(w: &mut World, keys: &[&'static str], how: &str) -> Request {
+    once_with_waiters(w);
+    let token = token("holder");
+    other("RenewOnce", "holder", Effect::Nothing, keys, &[&token, TTL, how, DAY, &runner(&token)])
+}
+
 fn newcomer(w: &mut World, there: fn(&mut World), kind: &'static str, how: &str) -> Request {
     there(w);
     w.comes("newcomer", "a", kind);
@@ -749,6 +784,10 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     w.reset();
     let (request, undoes) = (scenario(w), fails != Fails::ThisAndLater);
     let was_there = w.those.clone();
+    let has_result = |w: &mut World| {
+        w.scripts.run::<Option<String>>(&["GET", ONCE]).is_some_and(|record| record.ends_with(RESULT))
+    };
+    let had_result = has_result(w);
     w.scripts.run::<()>(&["SET", "test:fails_at", &nth.to_string()]);
     let how = match fails {
         Fails::One => "one",
@@ -784,6 +823,7 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     let other: Option<String> = w.scripts.run(&["GET", OTHER]);
     assert!(other.is_none_or(|other| was_there.iter().any(|who| other.starts_with(&who.token))));
     w.scripts.run::<i64>(&["DEL", OTHER]);
+    assert!(!had_result || has_result(w), "the result of a body is gone");
     w.check(None, undoes);
     w.drain(undoes);
     failed == 1

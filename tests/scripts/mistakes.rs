@@ -423,8 +423,8 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         "keep_result",
-        "if found.before then redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left)) end",
-        "",
+        "redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left))",
+        "redis.call('DEL', KEYS[6])",
         once::a_result_that_is_ignored_survives_a_body_that_fails,
     ),
     mistake(

@@ -11,9 +11,14 @@ if is_held then
     set_record(fingerprint, 'd', runner, ARGV[1], result, record_lasts)
     is_done = true
   elseif how == 'undone' and found and not is_done and found.runner == runner then
-    redis.call('DEL', KEYS[6])
-    -- It has failed in the place of a result that could not be decoded, and others may decode.
-    if found.before then redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left)) end
+    if found.before then
+      -- It has failed in the place of a result that could not be decoded, and others may decode. The record is never absent: a script
+      -- that fails here has lost nothing. First what a full server allows.
+      redis.call('PEXPIRE', KEYS[6], string.format('%.0f', found.left))
+      redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left))
+    else
+      redis.call('DEL', KEYS[6])
+    end
   end
 elseif how == 'done' and is_done and found.runner == runner then
   return 1
