@@ -3,14 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use redlocked::{LockInfo, LockManager};
+use redlocked::{Holder, LockInfo, LockManager};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::Failure;
-use crate::lock_text::{Span, holder};
+use crate::lock_text::{Span, caller, holder};
 
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(15);
+
+/// So many of the holders without a renewal are named.
+const NAMED: usize = 5;
 
 /// What was seen of a holder for a while.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +28,34 @@ pub(crate) enum Alive {
     Unlimited,
     /// Another caller has the lock, or none.
     Gone { next: Option<String> },
+    /// Of a lock that several hold, what was seen of each.
+    Each { holders: Vec<OneOfThem>, watched: Duration },
+}
+
+/// One of several that hold a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OneOfThem {
+    name: String,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Renewed,
+    Silent,
+    NotYet,
+    /// It has left, or it is not shown among the first ones any more.
+    Gone,
+}
+
+impl OneOfThem {
+    pub(crate) fn is_renewed(&self) -> Option<bool> {
+        match self.seen {
+            Seen::Renewed => Some(true),
+            Seen::Silent => Some(false),
+            Seen::NotYet | Seen::Gone => None,
+        }
+    }
 }
 
 impl Alive {
@@ -34,7 +65,20 @@ impl Alive {
             Self::Renewed { .. } => Some(true),
             Self::Silent { .. } => Some(false),
             Self::NotYet { .. } | Self::Unlimited | Self::Gone { .. } => None,
+            Self::Each { holders, .. } => {
+                let has = |seen| holders.iter().any(|one| one.seen == seen);
+                match (has(Seen::Silent), has(Seen::NotYet), has(Seen::Renewed)) {
+                    (true, ..) => Some(false),
+                    (false, false, true) => Some(true),
+                    (false, ..) => None,
+                }
+            }
         }
+    }
+
+    /// What was seen of each of those that hold the lock together.
+    pub(crate) fn one_by_one(&self) -> &[OneOfThem] {
+        if let Self::Each { holders, .. } = self { holders } else { &[] }
     }
 }
 
@@ -51,6 +95,40 @@ impl fmt::Display for Alive {
             Self::Unlimited => f.write_str("unknown, a lock without an end is not renewed"),
             Self::Gone { next: Some(next) } => write!(f, "unknown, by now {next} has the lock"),
             Self::Gone { next: None } => f.write_str("unknown, the lock is free by now"),
+            Self::Each { holders, watched } => write_each(holders, *watched, f),
+        }
+    }
+}
+
+/// `yes, 2 of 3 renewed their leases within 1.2 s, 1 has left`
+fn write_each(holders: &[OneOfThem], watched: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let of = |seen| holders.iter().filter(move |one| one.seen == seen);
+    let count = |seen| of(seen).count();
+    let (all, watched) = (holders.len(), Span(watched));
+    let left = |f: &mut fmt::Formatter<'_>| match count(Seen::Gone) {
+        0 => Ok(()),
+        1 => f.write_str(", 1 has left"),
+        gone => write!(f, ", {gone} have left"),
+    };
+    match (count(Seen::Silent), count(Seen::NotYet), count(Seen::Renewed)) {
+        (0, 0, 0) => f.write_str("unknown, all that held it have left"),
+        (0, 0, renewed) => {
+            write!(f, "yes, {renewed} of {all} renewed the lease within {watched}")?;
+            left(f)
+        }
+        (0, not_yet, _) => {
+            write!(f, "unknown, no renewal by {not_yet} of {all} in {watched}: it may come later")?;
+            left(f)
+        }
+        (silent, ..) => {
+            write!(
+                f,
+                "no renewal by {silent} of {all} in {watched}: it has ended, hangs, or does not renew"
+            )?;
+            left(f)?;
+            let names: Vec<_> = of(Seen::Silent).take(NAMED).map(|one| one.name.as_str()).collect();
+            let more = if silent > NAMED { ", …" } else { "" };
+            write!(f, ". Without a renewal: {}{more}", names.join(", "))
         }
     }
 }
@@ -60,6 +138,9 @@ impl fmt::Display for Alive {
 /// A holder renews every third of its ttl, when two thirds are left: so after a third of what is
 /// left now, at the latest. It has half, for a renewal that fails once.
 pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive, Failure> {
+    if seen.holder().inside().is_some() {
+        return watch_each(locks, seen).await;
+    }
     let Some(mut left) = seen.holder().expires_in() else {
         return Ok(Alive::Unlimited);
     };
@@ -83,4 +164,39 @@ pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive,
             return Ok(Alive::NotYet { watched });
         }
     }
+}
+
+/// The same for each of those that hold a lock together: others come and go meanwhile, so the lease of
+/// the lock says nothing of one of them.
+async fn watch_each(locks: &LockManager, seen: &LockInfo) -> Result<Alive, Failure> {
+    let start = Instant::now();
+    let left_of = |holder: &Holder| holder.expires_in().unwrap_or_default();
+    let mut each: Vec<_> = seen
+        .holders()
+        .iter()
+        .map(|holder| (holder, left_of(holder), left_of(holder) / 2, Seen::NotYet))
+        .collect();
+    loop {
+        let is_open = |(.., seen): &&(_, _, Duration, Seen)| *seen == Seen::NotYet;
+        let Some(due) = each.iter().filter(is_open).map(|(.., due, _)| *due).min() else { break };
+        if start.elapsed() >= LONGEST {
+            break;
+        }
+        sleep(PAUSE.min(due)).await;
+        let found = locks.inspect(seen.key()).await?;
+        let lock = found.as_ref().filter(|lock| lock.has_same_holder(seen));
+        let watched = start.elapsed();
+        for (holder, left, due, seen) in each.iter_mut().filter(|(.., seen)| *seen == Seen::NotYet) {
+            let now = lock.and_then(|lock| lock.holders().iter().find(|now| now.is_same_call(holder)));
+            match now.map(left_of) {
+                None => *seen = Seen::Gone,
+                Some(now) if now > *left => *seen = Seen::Renewed,
+                Some(_) if watched >= *due => *seen = Seen::Silent,
+                Some(now) => *left = now,
+            }
+        }
+    }
+    let name = |holder: &Holder| caller(holder.name(), holder.function());
+    let holders = each.into_iter().map(|(holder, .., seen)| OneOfThem { name: name(holder), seen }).collect();
+    Ok(Alive::Each { holders, watched: start.elapsed() })
 }

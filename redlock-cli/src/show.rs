@@ -33,7 +33,11 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
     if is_json {
         let mut json = lock_text::json(&lock);
         if !args.quick {
-            json["renewed"] = watch(locks, &lock).await?.is_renewed().into();
+            let alive = watch(locks, &lock).await?;
+            json["renewed"] = alive.is_renewed().into();
+            for (place, one) in alive.one_by_one().iter().enumerate() {
+                json["holders"][place]["renewed"] = one.is_renewed().into();
+            }
         }
         if let Some(tick) = tick {
             let by = tick.by();

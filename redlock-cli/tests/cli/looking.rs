@@ -242,6 +242,42 @@ fn show_says_whether_the_holder_renews_its_lease() {
     assert_eq!(renewed(&said(&server.url(), &["show", "-o", "json", "k"]).out), serde_json::Value::Null);
 }
 
+/// Others come and go meanwhile, and each makes the lock last for longer.
+#[test]
+fn show_says_of_each_of_several_holders_whether_it_renews_its_lease() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let reader = |ttl| locks.lock("k").shared().ttl(Duration::from_secs(ttl));
+    let _alive = reader(6).label("alive").acquire_blocking().unwrap();
+    let now: Vec<u64> = server.run("TIME");
+    let dead = format!("{:022}@web-9:1/1790000000/dead|0|lock:%inbox:dead", 0);
+    let _: u32 = server.run(&format!("ZADD lock:k%queue%holders {} {dead}", now[0] * 1000 + 5000));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                drop(reader(10).acquire_blocking());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let out = said(&server.url(), &["show", "k"]).out;
+        let json = said(&server.url(), &["show", "-o", "json", "k"]).out;
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(out.contains("\nalive:       no renewal by 1 of "), "{out}");
+        assert!(out.trim_end().ends_with("Without a renewal: web-9:1 in dead"), "{out}");
+        let json = serde_json::from_str::<serde_json::Value>(&json).unwrap();
+        assert_eq!(json["renewed"], false, "{json}");
+        for one in json["holders"].as_array().unwrap() {
+            let expected = match one["function"].as_str() {
+                Some("alive") => true.into(),
+                Some("dead") => false.into(),
+                _ => serde_json::Value::Null,
+            };
+            assert_eq!(one["renewed"], expected, "{json}");
+        }
+    });
+}
+
 #[test]
 fn what_another_client_wrote_into_a_key_or_value_does_not_reach_the_terminal() {
     let server = RedisServer::start();
