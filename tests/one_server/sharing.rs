@@ -388,7 +388,7 @@ fn an_operator_takes_the_lock_from_those_that_it_has_seen() {
     on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let request = |locks: &LockManager, label| {
-            locks.lock("k").permits(3).ttl(3 * SECOND).label(label).acquire_blocking().unwrap()
+            locks.lock("k").permits(3).ttl(6 * SECOND).label(label).acquire_blocking().unwrap()
         };
         let (mine, other) = (request(&there, "seen"), request(&here, "seen"));
         let seen = there.inspect_blocking("k").unwrap().unwrap();
@@ -666,6 +666,36 @@ fn a_server_that_cannot_hand_over_lets_no_more_in() {
     });
     assert_eq!((permits.most(), writers.most()), (PERMITS, 1));
     drop(managers);
+    server.assert_nothing_left();
+}
+
+/// Those of other processes pass it: nobody keeps an order over all of them.
+#[test]
+fn without_hand_off_a_starved_writer_does_not_keep_out_the_readers_of_its_process() {
+    let server = RedisServer::start();
+    let rules = if server.is_before_7() { "-publish" } else { "-publish -spublish" };
+    let _: String = server.run(&format!("ACL SETUSER silent on >pass ~* &* +@all {rules}"));
+    let url = format!("redis://silent:pass@127.0.0.1:{}/", server.port());
+    let [here, there] = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
+    runtime().block_on(async {
+        let reader = there.lock("k").shared().acquire().await.unwrap();
+        let writer = tokio::spawn(here.lock("k").wait(LIMIT).acquire());
+        let start = Instant::now();
+        while here.lock("k").shared().wait(SECOND / 100).acquire().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let few: Vec<_> =
+            (0..3).map(|_| tokio::spawn(here.lock("k").shared().wait(LIMIT).acquire())).collect();
+        let mut guards = Vec::new();
+        for one in few {
+            guards.push(one.await.unwrap().unwrap());
+        }
+        assert!(start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
+        assert!(!writer.is_finished() && reader.is_held());
+        drop((reader, guards));
+        drop(writer.await.unwrap().unwrap());
+    });
+    drop((here, there));
     server.assert_nothing_left();
 }
 

@@ -51,6 +51,11 @@ impl Limit {
         }
     }
 
+    /// There may be room for this one where there is none for the other.
+    pub(crate) fn allows_more_than(self, other: Self) -> bool {
+        other.0 != 0 && (self.0 == 0 || self.0 > other.0)
+    }
+
     /// One more may enter where so many are inside, who together allow `of_those`.
     pub(crate) fn has_room(self, inside: u32, of_those: Self) -> bool {
         let least = self.least(of_those).0;
@@ -61,6 +66,13 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_number_is_more_than_each() {
+        let more = |one, other| Limit::of(one).allows_more_than(Limit::of(other));
+        assert!(more(0, 1) && more(0, 5) && more(5, 1) && more(5, 3));
+        assert!(!more(0, 0) && !more(1, 0) && !more(3, 5) && !more(3, 3));
+    }
 
     #[test]
     fn the_smallest_number_of_those_inside_and_the_newcomer_counts() {

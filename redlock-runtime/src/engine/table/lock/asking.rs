@@ -144,6 +144,23 @@ impl Lock {
         cx.timers.set(id, waiting.due());
     }
 
+    /// Without a queue on the server nobody keeps an order over all processes: the first waiter here
+    /// has no room beside those inside, and may never have, and those of other processes pass it. So
+    /// the next one here that allows more asks, too.
+    pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
+        let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
+        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask().limit) else {
+            return;
+        };
+        let may_have_room = |waiting: &Waiting| {
+            waiting.awaits() == Awaits::LocalTurn && waiting.ask().limit.allows_more_than(limit)
+        };
+        let next = self.queue().ids().into_iter().find(|id| self.waiting(*id).is_some_and(may_have_room));
+        if let Some(next) = next {
+            self.ask(cx, next);
+        }
+    }
+
     /// A waiter that pauses before its next request asks now.
     pub(super) fn ask_early(&mut self, cx: &mut Context, id: Id) {
         let Some(waiting) = self.waiting_mut(id) else { return };

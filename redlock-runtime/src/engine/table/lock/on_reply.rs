@@ -229,6 +229,7 @@ impl Lock {
                     waiting.ask().call.queued(place.in_front);
                 }
                 let refused_before = waiting.is_refused();
+                let may_starve = is_first && place.is_none() && holder.inside > 0;
                 let first = is_first.then_some(of);
                 let watches =
                     waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
@@ -244,6 +245,7 @@ impl Lock {
                     self.ask_after_refusals(cx);
                 }
                 cx.contended.insert(&request.name);
+                self.ask_past(cx, id, may_starve);
                 if place.is_some() {
                     self.queue().set_kept(sent);
                     self.set_waited_for(cx);

@@ -18,8 +18,8 @@ use std::time::Duration;
 use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Rare, Refusal, Request, Run, ServerTime,
-    TickEffect, TickRequest, Verdict,
+    Action, CLAIM, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Rare, Refusal, Request, Run,
+    ServerTime, TickEffect, TickRequest, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 use crate::ground::clock::Moment;
@@ -252,6 +252,11 @@ impl Waiting {
     /// The lock was released in this process, perhaps after the server has answered.
     pub(super) fn ask_again(&mut self) {
         self.ask_again = true;
+    }
+
+    /// It has waited for longer than those of its process that have room are to wait behind it.
+    pub(super) fn is_starved(&self, now: Moment) -> bool {
+        now.since(self.ask.started) >= CLAIM
     }
 
     /// A grant came so late that it asks whether it still has the lock.
