@@ -201,8 +201,9 @@ impl Change<'_> {
         // One number for each phase, above all before.
         let phase = after.phase();
         is(phase > run.fences[0], "the phase is not above an exclusive fencing token before it")?;
-        let goes_on =
-            before.is_counted() && before.inside.keys().any(|token| after.inside.contains_key(token));
+        // A lease may have ended meanwhile, and its holder have entered again.
+        let stays = |(token, left): (&String, &i64)| *left > self.passed && after.inside.contains_key(token);
+        let goes_on = before.is_counted() && before.inside.iter().any(stays);
         is(
             phase >= run.fences[1] && (phase == run.fences[1] || !goes_on),
             "the phase has changed while one was inside",
