@@ -135,7 +135,7 @@ fn a_hand_over_of_a_client_without_a_floor_gives_no_number_that_was_given_before
             // The manager has seen none that is larger than the second one, and others may have.
             let number = if twice { before.to_string() } else { String::new() };
             let mut call = redis::cmd("EVAL");
-            call.arg(HANDS_OVER).arg(2).arg("lock:k").arg("lock:k%queue").arg(number).arg(1_000_000);
+            call.arg(HANDS_OVER).arg(2).arg("lock:k").arg("lock:k%queue").arg(number).arg(3_000_000);
             let _: redis::Value = call.query(&mut server.client()).unwrap();
             let (next, is_held) = waiter.join().unwrap();
             assert!(before < next && is_held, "{before}, {next}");

@@ -152,8 +152,8 @@ impl FenceFloor {
         // What is much larger is ahead of the server's time: an estimate that follows it would be, too,
         // and a server cannot raise its clock to that.
         let ahead = fence.saturating_sub(self.estimate(now).saturating_add(micros(BELOW)));
-        let drift = self.known.map_or(0, |(_, at)| micros(now.since(at)) / 1000);
-        let is_late = ahead > 0 && (ahead <= drift.saturating_add(micros(LEAP)) || !self.is_at_the_time());
+        let drift = || self.known.map_or(0, |(_, at)| micros(now.since(at)) / 1000);
+        let is_late = ahead > 0 && (ahead <= drift().saturating_add(micros(LEAP)) || !self.is_at_the_time());
         // The server's time is behind the estimate, or it would have raised its clock.
         let is_early = was_compared && fence < self.estimate(sent);
         if is_late || is_early {

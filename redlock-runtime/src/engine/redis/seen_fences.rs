@@ -19,8 +19,8 @@ use crate::engine::slots::Slot;
 use crate::ground::host::HashMap;
 
 /// A number that is so far below the server's time was drawn without a floor, in us: a clock that
-/// our clients use is some 30 ms behind the time.
-const TOO_FAR_BEHIND: u64 = 100_000;
+/// our clients use is behind the time by some 30 ms, and by as much as a request takes.
+const TOO_FAR_BEHIND: u64 = 1_000_000;
 
 /// Shared by all connections of a manager.
 #[derive(Clone, Default)]
