@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::decode::text;
 use super::hedged;
 use super::node::{NodeSettings, RedisNode};
-use super::server_address::{Place, ServerAddress};
+use super::server_address::{LONGEST_HOST, Place, ServerAddress};
 use super::tls::Tls;
 use super::value::Value;
 use crate::engine::protocol::Disconnected;
@@ -18,9 +18,6 @@ pub(crate) const MOST_PRIMARIES: usize = 512;
 
 /// All nodes that a node may name, with the replicas: each may be asked for the slots.
 const MOST_NODES: usize = 2048;
-
-/// The length of a host name or an address, in bytes: DNS has no longer name.
-pub(super) const LONGEST_HOST: usize = 255;
 
 /// Some nodes of a Cluster, and the settings for all nodes.
 #[derive(Clone)]
