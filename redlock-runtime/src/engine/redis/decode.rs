@@ -4,8 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error_reply::ErrorReply;
-use super::handshake::is_unknown;
+use super::error_reply::{ErrorReply, is_unknown};
 use super::keyspace::Keyspace;
 use super::scripts::{Dialect, Script};
 use super::value::{self, ServerError, Value};

@@ -180,6 +180,15 @@ fn of_a_cluster(details: &str) -> Option<&'static str> {
     }
 }
 
+/// Each server and each proxy has its own words for a command that it does not know, or that an
+/// operator has renamed.
+pub(super) fn is_unknown(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["unknown command", "unknown subcommand", "unsupported command"]
+        .iter()
+        .any(|begin| words.starts_with(begin))
+}
+
 /// Sentences begin with a capital letter, codes have nothing else.
 fn is_code(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())

@@ -13,7 +13,7 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error_reply::{ErrorReply, shown};
+use super::error_reply::{ErrorReply, is_unknown, shown};
 use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
@@ -504,15 +504,6 @@ impl Session {
 /// The error unless this answer to `ROLE` is that of a primary.
 pub(super) fn is_of_a_primary(role: Value) -> Result<(), Unsuitable> {
     Answers(vec![role]).are_of_a_primary(0)
-}
-
-/// Each server and each proxy has its own words for a command that it does not know, or that an
-/// operator has renamed.
-pub(super) fn is_unknown(words: &str) -> bool {
-    let words = words.to_ascii_lowercase();
-    ["unknown command", "unknown subcommand", "unsupported command"]
-        .iter()
-        .any(|begin| words.starts_with(begin))
 }
 
 /// The error when an access rule forbids a command that tells something of the server.
