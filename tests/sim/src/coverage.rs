@@ -76,6 +76,7 @@ const POSSIBLE: &[(&str, &str, &[&str])] = &[
     ("asking", "acquire", &["not run", "busy for a tick", "claimed for a tick", "granted for a tick", "tick taken", "busy", "busy, queued", "claimed", "contended", "granted", "no fence", "no script", "outcome unknown", "queue full", "refused", "refused for now", "skipped", "unfinished"]),
     ("asking", "push", &["done", "granted", "left free", "next", "place lost"]),
     ("asking", "redeem", &["granted", "no script", "no ticket", "outcome unknown", "refused", "refused for now"]),
+    ("asking", "renew", &["done", "no script", "not held", "outcome unknown", "refused", "refused for now"]),
     ("asking", "timer", &["long wait", "wait over"]),
     ("asking", "watch", &["free", "held", "not held", "refused", "refused for now"]),
     ("behind another", "", &["abandon", "changed", "connected", "disconnected", "other abilities", "passed on", "shutdown", "slots returned", "unreachable"]),

@@ -304,6 +304,8 @@ impl Oracle {
         let quiet = |call| self.calls.get(&call).map_or(0, |known: &Known| self.quiet_since(known));
         let broken = self.promises.as_ref().and_then(|promises| promises.are_kept_waiting(quiet));
         self.broken(broken);
+        let broken = self.promises.as_mut().and_then(Promises::are_kept_out);
+        self.broken(broken);
     }
 
     /// The first violation.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::oracle::{CallId, poll_behind};
 use crate::plan::{BodyEnds, Call, Fault, Hold, Plan, Topology, What};
-use crate::room::Room;
+use crate::room::{Room, allow};
 use crate::server::Version;
 use crate::world::{ProcessId, ServerId, World};
 
@@ -79,6 +79,8 @@ struct Known {
     is_lost: bool,
     /// It has given its lock back, and blocks its runtime since then.
     blocks_since: Option<u64>,
+    /// It waits behind none that lives, and has had room since then.
+    has_had_room_since: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,6 +118,8 @@ struct Key {
     claims: BTreeSet<(ProcessId, u64, CallId)>,
     /// When a caller last had it, or a foreign client.
     used: u64,
+    /// The calls with a `min_hold` that have begun to use it, and when.
+    begins: Vec<(CallId, u64)>,
     /// Until then its waiters may not know what has become of it.
     uncertain_until: u64,
 }
@@ -149,6 +153,8 @@ pub struct Promises {
     are_all_released: bool,
     /// So many processes stop, each with waiters, perhaps, and nothing else goes wrong.
     stop: Option<u64>,
+    /// Nothing goes wrong but the end or the stop of processes, whose clocks are right.
+    keeps_rates: bool,
     calls: BTreeMap<CallId, Known>,
     keys: BTreeMap<u8, Key>,
     /// The processes that were dead at the last look, and had no connections.
@@ -192,6 +198,7 @@ impl Promises {
                 && !is(|fault| !matches!(fault, Fault::Kill(_) | Fault::Delete(_) | Fault::Foreign(..))),
             are_all_released: plan.is_calm() && plan.latency.late == 0 && plan.calls.iter().all(is_released),
             stop: stopped(plan),
+            keeps_rates: keeps_rates(plan),
             plan: Rc::clone(plan),
             server: None,
             calls: BTreeMap::new(),
@@ -258,6 +265,7 @@ impl Promises {
                 has_been_inside: false,
                 is_lost: false,
                 blocks_since: None,
+                has_had_room_since: None,
             },
         );
     }
@@ -336,6 +344,16 @@ impl Promises {
     /// one, perhaps.
     pub fn enters(&mut self, call: CallId, is_held: bool, is_taken_away: bool) -> Option<Broken> {
         let now = World::here().now();
+        let broken = self.exceeds_rate(call, now);
+        if broken.is_some() {
+            return broken;
+        }
+        if is_held
+            && self.hold(call).is_some_and(|hold| hold.min_hold.is_some() && hold.allows != 1)
+            && let Some(key) = self.only_key(call)
+        {
+            self.keys.entry(key).or_default().begins.push((call, now));
+        }
         self.on_changed(call, now);
         let known = self.calls.get_mut(&call)?;
         (known.phase, known.has_been_inside) = (Phase::Inside { since: now }, true);
@@ -350,6 +368,56 @@ impl Promises {
         let is_first =
             self.hold(call).is_some_and(|hold| hold.redeems || hold.leads == Some(BodyEnds::Fails));
         if is_taken_away || is_first { None } else { self.passes(call, now) }
+    }
+
+    /// One that has a permit keeps it for its `min_hold`, whatever becomes of it.
+    fn exceeds_rate(&self, call: CallId, now: u64) -> Option<Broken> {
+        let key = self.only_key(call).filter(|_| self.keeps_rates)?;
+        let keeps = |(other, at): &(CallId, u64)| {
+            let min_hold = self.hold(*other)?.min_hold? * MILLISECOND;
+            (now + MILLISECOND < at + min_hold).then(|| self.allows(*other))
+        };
+        let kept: Vec<_> = self.keys.get(&key)?.begins.iter().filter_map(keeps).collect();
+        let count = kept.len() + 1;
+        let is_kept = count == 1 || allow(kept.into_iter().chain([self.allows(call)]), count);
+        (!is_kept).then(|| ("no more begin in a min_hold than there are permits", format!("call {call}")))
+    }
+
+    /// Readers have room beside those inside, and wait behind none that lives.
+    #[must_use]
+    pub fn are_kept_out(&mut self) -> Option<Broken> {
+        let (now, claims) = (World::here().now(), self.claims()?);
+        let reads = |call: CallId| self.allows(call) == 0;
+        let is_kept_out = |(call, known): (&CallId, &Known)| {
+            let key = self.only_key(*call).filter(|_| reads(*call) && runs(known.process))?;
+            if known.phase != Phase::Waiting {
+                return None;
+            }
+            let mut is_read = false;
+            for (other, its) in self.calls.iter().filter(|(other, _)| self.only_key(**other) == Some(key)) {
+                let is_in_the_way = match its.phase {
+                    Phase::Waiting => runs(its.process),
+                    Phase::Inside { .. } => true,
+                    Phase::Ended { at, kept_until } => now < at.max(kept_until) + TOLD,
+                };
+                if is_in_the_way && !reads(*other) {
+                    return None;
+                }
+                is_read |= matches!(its.phase, Phase::Inside { .. }) && runs(its.process);
+            }
+            is_read.then_some(*call)
+        };
+        let kept_out: BTreeSet<_> = self.calls.iter().filter_map(is_kept_out).collect();
+        let own_poll = poll_behind(self.calls.len());
+        let mut broken = None;
+        for (call, known) in &mut self.calls {
+            if !kept_out.contains(call) {
+                known.has_had_room_since = None;
+            } else if now > *known.has_had_room_since.get_or_insert(now) + claims + own_poll {
+                broken = Some(("a stuck process costs a claim", format!("call {call} is kept out")));
+            }
+        }
+        broken
     }
 
     /// First come, first served.
@@ -873,6 +941,16 @@ fn stopped(plan: &Plan) -> Option<u64> {
     }
     let stop = gone.iter().filter(|(_, stops)| *stops).count();
     u64::try_from(stop).ok().filter(|stop| *stop > 0)
+}
+
+/// No place is given back before its time.
+fn keeps_rates(plan: &Plan) -> bool {
+    let ends_or_stops =
+        |fault: &Fault| matches!(fault, Fault::Kill(_) | Fault::PowerOff(_) | Fault::Freeze(..));
+    matches!(plan.topology, Topology::One(_))
+        && plan.faults.iter().all(|(_, fault)| ends_or_stops(fault))
+        && plan.processes.iter().all(|process| process.fast == 0)
+        && !plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_)))
 }
 
 /// How long a renewal takes behind all requests that may be in flight, if the only server is slow

@@ -358,11 +358,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter whose connection has ended is granted the lock.",
         violates: PROMPT,
         edits: &[
-            edit(
-                GRANT_LUA,
-                "if next_token and (next_token == token or is_heard(next_token, next_inbox)) then",
-                "if next_token then",
-            ),
+            edit(GRANT_LUA, "if next_token and is_there(next_token, next_inbox) then", "if next_token then"),
             edit(HAND_OVER_LUA, " and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then", " then"),
         ],
     },

@@ -118,6 +118,7 @@ const NO_ORPHAN: &str = "no key without an owner for longer than its lease";
 const PROMPT: &str = "no waiter sleeps beside a free lock";
 const ORDER: &str = "first come, first served";
 const ONE_CLAIM: &str = "a stopped process costs one claim";
+const RATE: &str = "no more begin in a `min_hold` than there are permits";
 const IN_TIME: &str = "each caller is back within its limit";
 const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
 const NOTHING_OWED: &str = "calls that were refused owe nothing";

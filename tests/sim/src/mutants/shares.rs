@@ -1,7 +1,7 @@
 //! Defects of locks that several have together.
 
-use super::files::{COUNTED_LUA, ENTER_FREE_LUA, ENTER_LUA, STAY_LUA};
-use super::{EXCLUSION, Mutant, ORDER, PROMPT, edit};
+use super::files::{COUNTED_LUA, ENTER_FREE_LUA, ENTER_LUA, HOLDING, STAY_LUA};
+use super::{EXCLUSION, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -68,6 +68,29 @@ pub(super) const ALL: &[Mutant] = &[
                 COUNTED_LUA,
                 "redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)\n          break",
                 "break",
+            ),
+        ],
+    },
+    Mutant {
+        name: "stopped-writer-keeps-readers-out",
+        wrong: "A waiter that does not answer, and has no room, keeps out those behind it that have room.",
+        violates: ONE_CLAIM,
+        edits: &[edit(ENTER_LUA, "if has_room(number) and not pass_over() then return {3} end", "")],
+    },
+    Mutant {
+        name: "claim-begins-a-body",
+        wrong: "A waiter with a `min_hold` begins its body when it has a claim: when it dies at once, another one begins soon.",
+        violates: RATE,
+        edits: &[
+            edit(
+                HOLDING,
+                "if claims && ask.min_hold.is_some() {",
+                "if claims && ask.min_hold.is_some() && false {",
+            ),
+            edit(
+                HOLDING,
+                "if waiting.ask().min_hold.is_some() {",
+                "if waiting.ask().min_hold.is_some() && false {",
             ),
         ],
     },

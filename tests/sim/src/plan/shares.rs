@@ -58,3 +58,54 @@ pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
     }
     plan
 }
+
+/// Callers with a `min_hold` wait for permits, and some of their processes die as soon as they are let
+/// in, within their claims.
+pub(super) fn rates(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 8_000;
+    let (permits, waiters) = (random.u32(2..4), random.usize(3..9));
+    plan.processes = processes(waiters + 1);
+    plan.latency.usual = one_of(random, &[1, 1, 60]);
+    let end = random.u64(200..800);
+    for _ in 0..permits {
+        let holder = Hold { allows: permits, hold: end, ..Hold::of(0) };
+        plan = plan.with_call(0, 0, What::Hold(holder));
+    }
+    let min_hold = one_of(random, &[700, 1_500, 2_500]);
+    for process in 1..=waiters {
+        let waiter = Hold {
+            ttl: one_of(random, &[300, 1_000, 3_000]),
+            allows: permits,
+            min_hold: Some(min_hold),
+            hold: one_of(random, &[0, 20, 5_000]),
+            way: one_of(random, &[Way::Release, Way::Drop, Way::Run]),
+            ..Hold::of(0)
+        };
+        plan = plan.with_call(random.u64(1..1_500), process, What::Hold(waiter));
+        let dies = one_of(random, &[Fault::Kill as fn(usize) -> Fault, Fault::PowerOff]);
+        if random.bool() {
+            plan.faults.push((end + random.u64(0..1_500), dies(process)));
+        }
+    }
+    plan
+}
+
+/// A process is stopped whose caller waits for the lock alone, behind readers that stay: other readers
+/// have room beside those.
+pub(super) fn stopped_in_front(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 8_000;
+    plan.processes = processes(4);
+    let reader = |hold| Hold { allows: 0, hold, ..Hold::of(0) };
+    plan = plan.with_call(0, 0, What::Hold(reader(20_000)));
+    for _ in 0..random.usize(1..4) {
+        plan = plan.with_call(random.u64(20..200), 1, What::Hold(Hold::of(0)));
+    }
+    let stops = random.u64(210..1_500);
+    let fault = if random.bool() { Fault::Freeze(1, 60_000) } else { Fault::PowerOff(1) };
+    plan.faults.push((stops, fault));
+    for _ in 0..random.usize(1..10) {
+        let hold = one_of(random, &[0, 30, 700]);
+        plan = plan.with_call(random.u64(250..4_000), random.usize(2..4), What::Hold(reader(hold)));
+    }
+    plan
+}

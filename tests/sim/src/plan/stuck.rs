@@ -7,13 +7,13 @@ use fastrand::Rng;
 use super::elections::elections;
 use super::matters::{Matter, one_of, processes};
 use super::once::once;
-use super::shares::shares;
+use super::shares::{rates, shares, stopped_in_front};
 use super::tickets::tickets;
 use super::ticks::ticks;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 10] = [
+pub(super) const STUCK: [(&str, Matter); 12] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -24,6 +24,8 @@ pub(super) const STUCK: [(&str, Matter); 10] = [
     ("once", once),
     ("elections", elections),
     ("shares", shares),
+    ("rates", rates),
+    ("stopped-in-front", stopped_in_front),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The
