@@ -31,9 +31,11 @@ pub(crate) use release::PendingRelease;
 /// A guard of [several keys](crate::LockManager::lock_all) holds all their locks: it counts as lost
 /// as soon as one of them is lost, and releases them together.
 ///
-/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release continues
-/// in the background, and [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the
-/// process. Outside tokio it waits for the server's answer, because the process may end next: one
+/// Dropping needs no runtime and never panics. Inside tokio it does not wait for the server: the
+/// release is written to the connection before the drop returns, so the process may end next. A
+/// release that fails continues in the background, and
+/// [`shutdown`](crate::LockManager::shutdown) waits for it: call it before a process ends that may
+/// have no connection then, or that has just dropped many guards. Outside tokio it waits for the server's answer, because the process may end next: one
 /// round trip, at most the [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all
 /// without a connection.
 ///
@@ -164,6 +166,7 @@ impl LockGuard {
                 self.engine.send(Command::Abandon { id: grant.hold.id });
             }
         }
+        self.engine.flush();
     }
 
     /// False for the guard of a nested call, whose lock is that of an outer one.

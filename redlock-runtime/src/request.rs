@@ -521,10 +521,11 @@ impl LockRequest {
     ///
     /// A release that fails is tried again until the ttl is over, as that of a dropped guard is;
     /// a loss that the release finds is in metrics and logs.
-    /// [`shutdown`](crate::LockManager::shutdown) waits for releases that are under way. A process
-    /// that ends without it has sent them: a runtime that is dropped writes what its calls have
-    /// released, and a sync call writes before it returns. Only a manager with
-    /// [`own_thread`](crate::LockManagerBuilder::own_thread) may leave its last lock to the ttl.
+    /// The caller itself hands the release to the operating system before the call returns, so the
+    /// process may end next, also by `std::process::exit`. Call
+    /// [`shutdown`](crate::LockManager::shutdown), which waits for the answers, before a process ends
+    /// that may have no connection just then, or many releases under way: a server that cannot
+    /// deliver an answer to a client that is gone may discard what it has not read of this client.
     ///
     /// A body that runs once waits all the same: its result is stored with the release.
     ///

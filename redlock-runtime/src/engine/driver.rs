@@ -8,13 +8,14 @@ mod turn;
 #[cfg(test)]
 mod turns;
 
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::coop::has_budget_remaining;
+use tokio::task::coop::{has_budget_remaining, unconstrained};
 use tokio::time::{Instant, Sleep};
 
 use super::EngineSettings;
@@ -212,11 +213,32 @@ impl Driver {
         self.due
     }
 
-    /// Handles the commands that callers have sent, and writes what can be written at once: its
-    /// runtime is being dropped.
-    pub(super) fn flush(&mut self, cx: &mut Context<'_>) {
-        let (_, now) = self.take_commands(cx);
-        self.send(cx, now);
+    /// Handles the commands that callers have sent, and writes what can be written at once, on any
+    /// thread: the process may end next. The task that polls the loop has been woken for them.
+    pub(super) fn flush(&mut self) {
+        let kept = self.wakers.take();
+        // No task polls the loop: the next one has wakers of its own, and looks at each part.
+        let none = kept.is_none().then(|| Wakers::new(Waker::noop()));
+        if let Some(Wakers { commands, events }) = kept.as_ref().or(none.as_ref()) {
+            // The task of the caller may have spent its budget.
+            let flushes = pin!(unconstrained(poll_fn(|_| {
+                self.transport.set_flushing(true);
+                self.inbox.look_again();
+                for _ in 0..ROUNDS {
+                    let (has_more, now) = self.take_commands(&mut commands.cx());
+                    self.send(&mut events.cx(), now);
+                    self.send_releases(&mut events.cx(), now);
+                    if !has_more {
+                        break;
+                    }
+                }
+                self.transport.write(&mut events.cx());
+                self.transport.set_flushing(false);
+                Poll::Ready(())
+            })));
+            let _ = flushes.poll(&mut Context::from_waker(Waker::noop()));
+        }
+        self.wakers = kept;
     }
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
@@ -331,6 +353,17 @@ impl Driver {
         while let Some(room) = self.room() {
             let requests = self.table.take_requests(room);
             self.transport.send(cx, now, requests);
+        }
+    }
+
+    /// Sends releases beyond the room.
+    fn send_releases(&mut self, cx: &mut Context<'_>, now: Moment) {
+        while self.transport.is_connected() {
+            let releases = self.table.take_releases();
+            if releases.is_empty() {
+                break;
+            }
+            self.transport.send(cx, now, releases);
         }
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::EngineSettings;
 use super::command::Command;
 use super::driver::Driver;
-use super::home::{Blocked, Home, run_on_own_thread};
+use super::home::{Blocked, Home, Resident};
 use super::multi_key::MultiKey;
 use super::protocol::Id;
 use super::tested::Tested;
@@ -50,6 +50,10 @@ pub(crate) struct Engine {
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
     home: Option<Arc<Home>>,
+    /// `None` for any other.
+    resident: Option<Arc<Resident>>,
+    /// Its locks outlive this process, so what is released is written before the process ends.
+    outlives_process: bool,
     /// The process of the loop: a forked child has none.
     process: AtomicU32,
 }
@@ -66,15 +70,16 @@ impl Engine {
         let own_thread = settings.own_thread;
         let clock = if own_thread == Some(true) { Clock::System } else { deployment.choose_clock() };
         let tested = Tested::of(&deployment);
+        let outlives_process = !deployment.has_memory();
         // Weak: the loop ends with the last manager and guard.
         let driver = Driver::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
-        let home = if own_thread == Some(true) {
-            run_on_own_thread(driver)?;
-            None
+        let (home, resident) = if own_thread == Some(true) {
+            (None, Some(Resident::start(driver)?))
         } else {
-            Some(Home::new(driver, own_thread.is_some())?)
+            (Some(Home::new(driver, own_thread.is_some())?), None)
         };
         let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
+        (engine.resident, engine.outlives_process) = (resident, outlives_process);
         engine.events = events;
         if settings.cohort > 0 {
             engine.only_exclusive = Some(NOT_IN_COHORTS);
@@ -106,6 +111,8 @@ impl Engine {
             releases_in_background: false,
             tested,
             home,
+            resident: None,
+            outlives_process: false,
             process: AtomicU32::new(host::process_id()),
         }
     }
@@ -240,6 +247,15 @@ impl Engine {
         }
     }
 
+    /// Writes what this caller has sent before it returns, if there is a connection: the process may
+    /// end next. Waits for nothing but a poll of the loop.
+    pub(crate) fn flush(&self) {
+        if self.outlives_process && self.is_here() {
+            self.home.iter().for_each(|home| home.flush());
+            self.resident.iter().for_each(|resident| resident.flush());
+        }
+    }
+
     /// Blocks this thread, which is in no runtime, until `future` is ready, and polls the loop
     /// meanwhile where it can.
     pub(crate) fn poll_until<F: Future>(
@@ -266,7 +282,7 @@ impl Drop for Engine {
             self.home.iter().for_each(Home::on_closed);
         } else {
             // A thread of the parent may have been using them at the fork: leak them.
-            std::mem::forget((commands, self.home.take()));
+            std::mem::forget((commands, self.home.take(), self.resident.take()));
         }
     }
 }

@@ -13,13 +13,14 @@
 //! The time until it may return doubles each time that a runtime stalls it within [`STEADY`].
 
 mod guardian;
+mod loop_lock;
 mod own_runtime;
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex as HomesMutex, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex as HomesMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::ground::clock::{Clock, Moment, RuntimeClock};
 use crate::ground::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::ground::host::{self, Runtime, runtime_has_drivers};
 use guardian::{Guardian, Watch};
+use loop_lock::{Locked, LoopLock};
 use own_runtime::OwnRuntime;
 
 /// A runtime that has run the loop for this long is trusted again after it stalls the loop.
@@ -68,7 +70,7 @@ pub(super) struct Home {
     clock: Clock,
     /// The user has said that the runtimes of callers have I/O and timers.
     is_sure: bool,
-    state: Mutex<State>,
+    state: LoopLock<State>,
     /// The runtime of the loop, where no runtime of its callers runs it.
     own: Mutex<Option<Arc<OwnRuntime>>>,
     /// The number of the runtime that polls the loop.
@@ -80,6 +82,8 @@ pub(super) struct Home {
     /// The commands so far, and how many of them had been sent at the last poll.
     sent: AtomicU64,
     seen: AtomicU64,
+    /// So many of them the loop has read and written, as far as the connection takes requests.
+    written: AtomicU64,
     /// When the runtime is late with the next deadline of the loop, and when the guardian looks
     /// next, on the lease clock; [`NEVER`] without one.
     late_at: AtomicU64,
@@ -127,13 +131,14 @@ impl Home {
             guardian: Guardian::of_this_process()?,
             clock,
             is_sure,
-            state: Mutex::new(state),
+            state: LoopLock::new(state),
             own: Mutex::new(None),
             place: AtomicU64::new(NOWHERE),
             moves: AtomicU64::new(0),
             polled: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             seen: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             late_at: AtomicU64::new(NEVER),
             look_at: AtomicU64::new(NEVER),
             is_watched: AtomicBool::new(false),
@@ -163,6 +168,25 @@ impl Home {
                 }
             }
             _ => self.look_at(Moment::now().after(guardian::LOOK)),
+        }
+    }
+
+    /// Writes what callers have sent, on the thread of the caller: wherever the loop runs, the
+    /// process may end next. Without a connection there is nothing to write to.
+    pub(super) fn flush(&self) {
+        let sent = self.sent.load(Ordering::SeqCst);
+        let is_written = || self.written.load(Ordering::SeqCst) >= sent;
+        let Some(mut state) = self.state.lock_soon(is_written) else {
+            return;
+        };
+        let State { driver: Some(driver), is_polled: false, .. } = &mut *state else {
+            return;
+        };
+        if flush_or_end(driver) {
+            self.written.fetch_max(sent, Ordering::SeqCst);
+        } else {
+            // The loop has panicked and its state is unknown: callers get an error.
+            state.driver = None;
         }
     }
 
@@ -225,7 +249,7 @@ impl Home {
             && state.and_then(|state| state.driver.as_ref()).is_some_and(Driver::is_idle)
     }
 
-    fn move_to(self: &Arc<Self>, mut state: MutexGuard<'_, State>, runtime: &Runtime) {
+    fn move_to(self: &Arc<Self>, mut state: Locked<'_, State>, runtime: &Runtime) {
         let moves = self.leave(&mut state);
         self.place.store(runtime.number(), Ordering::SeqCst);
         add_home(self);
@@ -320,7 +344,7 @@ impl Home {
         };
         self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
         // The process may end next: what callers have released meanwhile is written now.
-        driver.flush(&mut Context::from_waker(Waker::noop()));
+        driver.flush();
         // Before the last look at the commands: a caller that sends one after that look finds the
         // loop nowhere, and settles it.
         self.place.store(NOWHERE, Ordering::SeqCst);
@@ -353,6 +377,9 @@ impl Home {
         *is_polled = false;
         self.polled.fetch_add(1, Ordering::SeqCst);
         self.seen.store(sent, Ordering::SeqCst);
+        if turn.is_pending() && !driver.has_commands() {
+            self.written.store(sent, Ordering::SeqCst);
+        }
         match turn {
             Poll::Ready(Turn::Ended) => state.driver = None,
             Poll::Ready(Turn::NoClock) => {
@@ -445,17 +472,13 @@ impl Home {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Locked<'_, State> {
+        self.state.lock()
     }
 
     /// `None` while the loop is polled or moved.
-    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    fn try_state(&self) -> Option<Locked<'_, State>> {
+        self.state.try_lock()
     }
 }
 
@@ -513,8 +536,45 @@ fn here() -> u64 {
     Runtime::current().map_or(NOWHERE, |runtime| runtime.number())
 }
 
-/// Runs the loop on a thread of its own for as long as it lasts.
-pub(super) fn run_on_own_thread(mut driver: Driver) -> io::Result<()> {
-    let turns = async move { while poll_fn(|cx| driver.poll(cx)).await.lets_others_run().await {} };
-    host::start_thread("redlocked", turns)
+/// False when the loop has panicked.
+fn flush_or_end(driver: &mut Driver) -> bool {
+    catch_unwind(AssertUnwindSafe(|| driver.flush())).is_ok()
+}
+
+/// A loop with a thread of its own for as long as it lasts.
+pub(super) struct Resident {
+    /// `None` once the loop has ended.
+    driver: LoopLock<Option<Driver>>,
+}
+
+impl Resident {
+    pub(super) fn start(driver: Driver) -> io::Result<Arc<Self>> {
+        let resident = Arc::new(Self { driver: LoopLock::new(Some(driver)) });
+        let stay = Residence(Arc::clone(&resident));
+        let turns = async move { while poll_fn(|cx| stay.0.poll(cx)).await.lets_others_run().await {} };
+        host::start_thread("redlocked", turns)?;
+        Ok(resident)
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Turn> {
+        self.driver.lock().as_mut().map_or(Poll::Ready(Turn::Ended), |driver| driver.poll(cx))
+    }
+
+    /// As [`Home::flush`].
+    pub(super) fn flush(&self) {
+        if let Some(mut driver) = self.driver.lock_soon(|| false)
+            && !driver.as_mut().is_none_or(flush_or_end)
+        {
+            *driver = None;
+        }
+    }
+}
+
+/// Dropped with the task that polls the loop, which has ended then: callers get an error.
+struct Residence(Arc<Resident>);
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        *self.0.driver.lock() = None;
+    }
 }

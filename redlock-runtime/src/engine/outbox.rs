@@ -39,9 +39,13 @@ struct Entry<T>(T);
 impl<T: Unsent> Item for Entry<T> {
     fn id(&self) -> Option<Id> {
         let (id, request) = self.0.request();
-        let asks = request.action.takes() || matches!(request.action, Action::Vote { .. });
-        (asks && !self.0.is_repeated()).then_some(id)
+        (is_ask(request.action) && !self.0.is_repeated()).then_some(id)
     }
+}
+
+/// True for a request for a lock.
+fn is_ask(action: Action) -> bool {
+    action.takes() || matches!(action, Action::Vote { .. })
 }
 
 impl<T> Default for Outbox<T> {
@@ -107,6 +111,12 @@ impl<T: Unsent> Outbox<T> {
         batch
     }
 
+    /// The next requests that ask for no lock: no server has more to do because of them, however many
+    /// are in flight. As far as they are `alike`; none when one that asks is first.
+    pub(super) fn take_releases(&mut self, alike: impl Fn(&T) -> bool) -> Vec<T> {
+        self.take(LARGEST, |request| !is_ask(request.request().1.action) && alike(request))
+    }
+
     /// The unsent request of `id` for a lock, which will not be sent now.
     pub(super) fn take_back(&mut self, id: Id) -> Option<T> {
         self.requests.remove(id).map(|entry| entry.0)
@@ -140,6 +150,15 @@ mod tests {
 
     fn ids(requests: impl IntoIterator<Item = (Id, Request)>) -> Vec<Id> {
         requests.into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn releases_are_taken_up_to_the_first_that_asks_for_a_lock() {
+        let all = [(1, Action::Release), (2, RENEW), (3, ACQUIRE), (4, Action::Release)];
+        let mut outbox = outbox(&all);
+        assert_eq!(ids(outbox.take_releases(|_| true)), [1, 2]);
+        assert_eq!(ids(outbox.take_releases(|_| true)), [0; 0]);
+        assert_eq!(ids(outbox.take_all()), [3, 4]);
     }
 
     #[test]

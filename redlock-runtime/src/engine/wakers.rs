@@ -151,6 +151,11 @@ impl<T> Arrivals<T> {
         Self { channel, when_woken: WhenWoken::default() }
     }
 
+    /// The next poll looks, woken or not: while one sender wakes, what another one sends is not told.
+    pub(super) fn look_again(&self) {
+        self.when_woken.look_again();
+    }
+
     /// True when a look would find nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.channel.is_empty()

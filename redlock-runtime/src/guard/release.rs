@@ -1,9 +1,10 @@
 //! The end of a guard: a release with an outcome, or a drop.
 //!
 //! A release sends its command before it returns a future, so a future that is dropped has released
-//! all the same. A drop sends the command and waits for nothing inside a runtime; outside, where
-//! the process may end next, it waits for the answer, but not longer than `io_timeout`. Each lock
-//! of a guard is released once, and a joined one by the outer guard alone.
+//! all the same. A release that nobody waits for is written on the thread of its caller, because the
+//! process may end next: of a call in the background, and of a guard that is dropped inside a
+//! runtime. A drop outside waits for the answer, but not longer than `io_timeout`. Each lock of a
+//! guard is released once, and a joined one by the outer guard alone.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -96,8 +97,14 @@ impl LockGuard {
         }
     }
 
-    /// Sends the release, for a caller that does not wait for its outcome.
+    /// Sends the release, for a caller that does not wait for its outcome. It is written before this
+    /// returns, because the process may end next.
     pub(crate) fn release_in_background(&self) {
+        self.send_in_background();
+        self.engine.flush();
+    }
+
+    fn send_in_background(&self) {
         self.ends_well();
         for grant in self.grants.as_slice() {
             if !grant.is_released.swap(true, Ordering::Relaxed) {
@@ -106,9 +113,8 @@ impl LockGuard {
         }
     }
 
-    /// [`release_in_background`](Self::release_in_background) for sync code, outside of a runtime:
-    /// the loop of the engine writes the release before this returns, where this thread can poll it,
-    /// because the process may end next.
+    /// [`release_in_background`](Self::release_in_background) for sync code: outside of a runtime this
+    /// thread polls the loop, where it can, so that no other thread has to wake up for it.
     pub(crate) fn release_in_background_blocking(&self) {
         if Runtime::current().is_some() {
             self.release_in_background();
@@ -119,12 +125,13 @@ impl LockGuard {
             if is_sent {
                 return Poll::Ready(());
             }
-            self.release_in_background();
+            self.send_in_background();
             is_sent = true;
             cx.waker().wake_by_ref();
             Poll::Pending
         });
         block_on(&self.engine, sent);
+        self.engine.flush();
     }
 
     /// True when a call of this guard's lock does not wait for its release.
@@ -194,6 +201,7 @@ impl Drop for LockGuard {
         }
         if Runtime::current().is_some() {
             self.release_unreleased(false);
+            self.engine.flush();
             return;
         }
         // The process may end next, and the release with it.

@@ -83,6 +83,10 @@ pub(crate) fn thread_number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
+pub(crate) fn pause(_: u32) {
+    shuttle::thread::yield_now();
+}
+
 pub(crate) fn start_thread(_: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     drop(shuttle::thread::spawn(move || block_on(work)));
     Ok(())

@@ -52,6 +52,7 @@ scenarios! {
     one two three two_and_by_hand limited limited_and_by_hand
     moved moved_and_dropped dropped_beside_a_command
     computes_behind_its_command computes_beside_callers
+    ends_behind_its_command
 }
 
 /// In a process of its own: a thread that is not served may abort it, in a destructor that waits

@@ -9,13 +9,27 @@
 pub(crate) type Mutant = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// All of them.
-pub(crate) const MUTANTS: [Mutant; 10] = [
+pub(crate) const MUTANTS: [Mutant; 12] = [
     (
         "command_from_inside_is_not_looked_after",
         "engine/home.rs",
         "self.look_at(Moment::now().after(guardian::LOOK_AGAIN));",
         "",
         "computes_behind_its_command",
+    ),
+    (
+        "process_ends_while_another_thread_polls",
+        "engine/home/loop_lock.rs",
+        "            host::pause(tries);",
+        "            let _ = tries;\n            return None;",
+        "ends_behind_its_command",
+    ),
+    (
+        "command_counts_as_written_that_is_not_read",
+        "engine/home.rs",
+        "        if turn.is_pending() && !driver.has_commands() {",
+        "        if turn.is_pending() {",
+        "ends_behind_its_command",
     ),
     (
         "look_is_reset_after_the_loop_is_read",

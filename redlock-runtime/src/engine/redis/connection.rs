@@ -46,6 +46,11 @@ impl RedisConnection {
         self.exchange.drive(cx, pushes);
     }
 
+    /// Writes what was submitted, as far as the stream takes it now.
+    pub(crate) fn write_left(&mut self, cx: &mut Context<'_>) {
+        self.exchange.write(cx);
+    }
+
     /// Sends all requests in one write, behind the batches before. `asking`: another node has
     /// redirected the requests here, and this one does not own their slots yet. Reads at most so
     /// many pushes.

@@ -73,6 +73,11 @@ impl LockTable {
         self.cx.outbox.take(room, |_| true)
     }
 
+    /// The next requests that ask for no lock.
+    pub(crate) fn take_releases(&mut self) -> Vec<(Id, Request)> {
+        self.cx.outbox.take_releases(|_| true)
+    }
+
     /// Granted locks that their replicas must confirm.
     pub(crate) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Unconfirmed> {
         self.cx.unconfirmed.drain(..)

@@ -228,13 +228,23 @@ pub(crate) struct Link {
     without_hand_off: Option<u32>,
     /// Until then no connection ends because of a reply that no script gives.
     in_doubt_until: Option<Moment>,
+    /// The process may end next.
+    is_flushing: bool,
     state: State,
 }
 
 impl Link {
     pub(crate) fn new(node: Node, io_timeout: Duration) -> Self {
         let state = State::Connecting(connect(&node, io_timeout));
-        Self { node, io_timeout, failures: 0, without_hand_off: None, in_doubt_until: None, state }
+        Self {
+            node,
+            io_timeout,
+            failures: 0,
+            without_hand_off: None,
+            in_doubt_until: None,
+            is_flushing: false,
+            state,
+        }
     }
 
     /// Connects to `node` instead. Returns the unanswered requests.
@@ -306,9 +316,24 @@ impl Link {
     /// sent.
     pub(super) fn room(&self) -> Option<usize> {
         match &self.state {
-            State::Up(up) if up.in_flight.len() < WINDOW => Some(up.window.room()),
+            State::Up(up) if up.in_flight.len() < WINDOW || self.is_flushing => Some(up.window.room()),
             _ => None,
         }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// While the process may end next, any number of batches may be in flight, and releases are sent
+    /// without room for them.
+    pub(super) fn set_flushing(&mut self, is_flushing: bool) {
+        self.is_flushing = is_flushing;
+    }
+
+    /// True when releases are sent without room for them.
+    pub(super) fn takes_releases(&self) -> bool {
+        self.is_flushing && self.is_up()
     }
 
     /// The unanswered requests.
@@ -332,6 +357,15 @@ impl Link {
             return;
         };
         up.submit(cx, now, self.io_timeout, requests, asking);
+    }
+
+    /// Writes what was sent, as far as the connection takes it now.
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        if let State::Up(up) = &mut self.state
+            && let Kind::Redis(connection) = &mut up.connection.kind
+        {
+            connection.write_left(cx);
+        }
     }
 
     /// True while it connects, or awaits an answer.

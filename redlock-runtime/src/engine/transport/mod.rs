@@ -57,6 +57,11 @@ impl Deployment {
         clock
     }
 
+    /// True if a node is in memory.
+    pub(super) fn has_memory(&self) -> bool {
+        matches!(self, Self::Nodes(nodes) if nodes.iter().any(Node::is_in_memory))
+    }
+
     /// True if no server has the locks.
     #[cfg(not(feature = "testing"))]
     pub(super) fn is_in_memory(&self) -> bool {
@@ -133,6 +138,33 @@ impl Transport {
         match self {
             Self::One(link) => link.in_flight(),
             Self::Quorum(_) | Self::Cluster(_) => 0,
+        }
+    }
+
+    /// True when it sends on what it gets.
+    pub(super) fn is_connected(&self) -> bool {
+        match self {
+            Self::One(link) => link.is_up(),
+            Self::Quorum(_) => true,
+            Self::Cluster(cluster) => cluster.room().is_some(),
+        }
+    }
+
+    /// While the process may end next, releases are sent however much is in flight.
+    pub(super) fn set_flushing(&mut self, is_flushing: bool) {
+        match self {
+            Self::One(link) => link.set_flushing(is_flushing),
+            Self::Quorum(quorum) => quorum.set_flushing(is_flushing),
+            Self::Cluster(cluster) => cluster.set_flushing(is_flushing),
+        }
+    }
+
+    /// Writes what was sent, as far as the connections take it now.
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        match self {
+            Self::One(link) => link.write(cx),
+            Self::Quorum(quorum) => quorum.write(cx),
+            Self::Cluster(cluster) => cluster.write(cx),
         }
     }
 

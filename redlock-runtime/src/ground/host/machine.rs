@@ -127,6 +127,11 @@ impl Hasher for Number {
     }
 }
 
+pub(super) fn pause(tries: u32) {
+    const YIELDS: u32 = 100;
+    if tries < YIELDS { thread::yield_now() } else { thread::sleep(Duration::from_micros(250)) }
+}
+
 pub(super) fn start_thread(name: &str, work: Work) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handed_over = Arc::new(Mutex::new(Some((runtime, work))));

@@ -94,6 +94,11 @@ pub(crate) fn has_one_thread() -> bool {
     world().is_some()
 }
 
+/// Lets another thread go on that has what this one wants, for longer from try to try.
+pub(crate) fn pause(tries: u32) {
+    machine::pause(tries);
+}
+
 /// A connection to a simulated server; `None` on the machine.
 pub(crate) fn simulated_connection(host: &str, port: u16) -> Option<world::Connecting> {
     world().map(|world| world.connect(host, port))

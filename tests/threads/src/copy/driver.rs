@@ -10,13 +10,15 @@ pub(super) use turn::Turn;
 
 use super::wakers::{Arrivals, NotingWaker};
 use crate::clock::{Clock, Moment};
-use crate::host::sync::{Condvar, Mutex};
+use crate::host::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::tokio::sync::mpsc::UnboundedReceiver;
 
 /// Where the outcome of a command goes.
 #[derive(Default)]
 pub(crate) struct Outcome {
     state: Mutex<(bool, Option<Waker>)>,
+    /// The server has the command.
+    is_asked: AtomicBool,
     changed: Condvar,
 }
 
@@ -40,6 +42,10 @@ impl Outcome {
         Poll::Pending
     }
 
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::SeqCst)
+    }
+
     /// For a thread that does nothing else: it computes until then.
     pub(crate) fn wait(&self) {
         let mut state = self.state.lock().unwrap();
@@ -58,6 +64,7 @@ pub(crate) struct Server {
 
 impl Server {
     fn ask(&self, request: Arc<Outcome>) {
+        request.is_asked.store(true, Ordering::SeqCst);
         self.requests.lock().unwrap().0.push_back(request);
         self.changed.notify_one();
     }
@@ -133,8 +140,15 @@ impl Driver {
         None
     }
 
-    pub(super) fn flush(&mut self, cx: &mut Context<'_>) {
-        let _ = self.take_commands(cx);
+    pub(super) fn flush(&mut self) {
+        let kept = self.wakers.take();
+        let mut none = Context::from_waker(Waker::noop());
+        self.inbox.look_again();
+        while match &kept {
+            Some((commands, _)) => self.take_commands(&mut commands.cx()),
+            None => self.take_commands(&mut none),
+        } {}
+        self.wakers = kept;
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {

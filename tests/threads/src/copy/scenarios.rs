@@ -34,6 +34,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("dropped_beside_a_command", dropped_beside_a_command),
     ("computes_behind_its_command", computes_behind_its_command),
     ("computes_beside_callers", computes_beside_callers),
+    ("ends_behind_its_command", ends_behind_its_command),
 ];
 
 /// A manager, and the server behind it.
@@ -77,6 +78,13 @@ impl Manager {
         }
     }
 
+    /// A caller whose process may end right behind the call: the server has the command by then.
+    fn tells(&self) {
+        let outcome = self.ask();
+        self.home.flush();
+        assert!(outcome.is_asked(), "the process ends, and the command with it");
+    }
+
     /// A caller without a runtime, who polls nothing but his future.
     fn waits(&self) {
         let outcome = self.ask();
@@ -116,6 +124,31 @@ async fn wait_until_quiet() {
             return;
         }
     }
+}
+
+/// Callers in the runtime of the loop and outside of it wait for nothing, and their process may end
+/// next.
+fn ends_behind_its_command() {
+    let runtime = Handle::new();
+    let mut manager = None;
+    runtime.block_on(async {
+        let started = Manager::start();
+        let outcome = started.ask();
+        poll_fn(|cx| outcome.poll(cx)).await;
+        let outside = [(); 2].map(|()| {
+            let manager = Arc::clone(&started);
+            thread::spawn(move || (0..2).for_each(|_| manager.tells()))
+        });
+        for _ in 0..2 {
+            started.tells();
+            yield_now().await;
+        }
+        outside.into_iter().for_each(|caller| caller.join().unwrap());
+        manager = Some(started);
+    });
+    let manager = manager.unwrap();
+    runtime.shut_down();
+    manager.ends();
 }
 
 /// Callers without a runtime: some block, some do not, and some have a limit.

@@ -104,10 +104,23 @@ impl Member {
             && let Some(asking) = self.outbox.front().map(Routed::asking)
         {
             let batch = self.outbox.take(room, |other| other.asking() == asking);
-            self.routes.extend(batch.iter().map(|routed| routed.route));
-            let requests = batch.into_iter().map(|routed| (routed.id, routed.request)).collect();
-            self.link.send(cx, now, requests, asking);
+            self.send(cx, now, batch, asking);
         }
+        while self.link.takes_releases()
+            && let Some(asking) = self.outbox.front().map(Routed::asking)
+        {
+            let releases = self.outbox.take_releases(|other| other.asking() == asking);
+            if releases.is_empty() {
+                break;
+            }
+            self.send(cx, now, releases, asking);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, now: Moment, batch: Vec<Routed>, asking: bool) {
+        self.routes.extend(batch.iter().map(|routed| routed.route));
+        let requests = batch.into_iter().map(|routed| (routed.id, routed.request)).collect();
+        self.link.send(cx, now, requests, asking);
     }
 
     /// The route of the oldest request, which was answered.

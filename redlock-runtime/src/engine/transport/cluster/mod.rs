@@ -147,6 +147,14 @@ impl Cluster {
         self.flush(cx, now);
     }
 
+    pub(super) fn set_flushing(&mut self, is_flushing: bool) {
+        self.members.iter_mut().flatten().for_each(|member| member.link.set_flushing(is_flushing));
+    }
+
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        self.members.iter_mut().flatten().for_each(|member| member.link.write(cx));
+    }
+
     /// Connects to all nodes anew. Their requests wait for that.
     pub(super) fn restart(&mut self, now: Moment) {
         for node in 0..self.members.len() {

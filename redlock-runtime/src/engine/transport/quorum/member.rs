@@ -84,9 +84,26 @@ impl Member {
             && self.outbox.has_any(room)
         {
             let requests = self.outbox.take(room, |_| true);
-            let waker = NotingWaker::kept(&mut self.waker, cx.waker());
-            self.link.send(&mut waker.cx(), now, requests, false);
+            self.send(cx, now, requests);
         }
+        while self.link.takes_releases() {
+            let releases = self.outbox.take_releases(|_| true);
+            if releases.is_empty() {
+                break;
+            }
+            self.send(cx, now, releases);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        let waker = NotingWaker::kept(&mut self.waker, cx.waker());
+        self.link.send(&mut waker.cx(), now, requests, false);
+    }
+
+    /// Writes what was sent, as far as the connection takes it now.
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        let waker = NotingWaker::kept(&mut self.waker, cx.waker());
+        self.link.write(&mut waker.cx());
     }
 
     pub(super) fn room(&self) -> usize {

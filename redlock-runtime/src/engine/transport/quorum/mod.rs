@@ -108,6 +108,14 @@ impl Quorum {
         self.flush(cx, now);
     }
 
+    pub(super) fn set_flushing(&mut self, is_flushing: bool) {
+        self.members.iter_mut().for_each(|member| member.link.set_flushing(is_flushing));
+    }
+
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        self.members.iter_mut().for_each(|member| member.write(cx));
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         let links = self.members.iter().filter_map(|member| member.link.due());
         links.chain(self.timers.next()).chain(self.begins_at).min()
