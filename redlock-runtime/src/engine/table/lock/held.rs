@@ -156,6 +156,8 @@ struct QueueSeen {
     marked: bool,
     /// It was waited for before.
     waited: bool,
+    /// Another client has changed the key, perhaps to mark it.
+    changed: bool,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be
     /// in the queue.
     asks: bool,
@@ -267,6 +269,12 @@ impl Held {
 
     pub(super) fn is_watched(&self) -> bool {
         self.is_watched && !self.is_closed()
+    }
+
+    /// Another client has changed the key. Its release is no plain command then: that one finds a
+    /// marked key with another value, and hears of it only from the reply.
+    pub(super) fn set_changed(&mut self) {
+        self.queue.changed = true;
     }
 
     /// One of several that have the lock has left it, or its queue, over the same connection. That
@@ -766,7 +774,7 @@ impl Held {
             request.releases = 0;
         }
         let tick = self.tick_request(now, early);
-        let was_seen = self.queue.marked || self.queue.waited || tick.is_some();
+        let was_seen = self.queue.marked || self.queue.waited || self.queue.changed || tick.is_some();
         if let Some(tick) = tick {
             request.set_tick(tick);
         }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::held::HeldTimer;
+use super::held::{Held, HeldTimer};
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
@@ -140,6 +140,7 @@ impl Lock {
         }
         if let Some(id) = self.holder_id() {
             self.meet(id, "changed");
+            self.held_mut(id).into_iter().for_each(Held::set_changed);
             self.watch(cx, id);
         }
         for (id, _) in phases {

@@ -269,3 +269,19 @@ fn without_an_answer_a_nested_call_is_told() {
         assert!(held(&mut outcome).is_some_and(|lease| lease.fence() == 0));
     }
 }
+
+/// The reply to the watch may come late, and so may that to the release: a waiter of another process may
+/// have marked the key.
+#[test]
+fn a_lock_that_another_client_has_changed_is_released_by_a_script() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let mut outcome = unfenced(1, None, &mut scenario);
+    scenario.answers(JOIN, GRANTED);
+    assert!(held(&mut outcome).is_some());
+    scenario.passes(SECOND / 5);
+    scenario.tick();
+    scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
+    scenario.changes();
+    scenario.drops_guard(1);
+    sends(&scenario, &[(1, Action::Watch, false), (1, Action::Release, false)]);
+}
