@@ -731,3 +731,34 @@ fn without_asking_a_lock_cannot_be_renewed_on_its_way_to_another_node() {
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
 }
+
+/// The digest of a script is refused from one moment to the next; its source is not.
+#[test]
+fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
+    let server = RedisServer::start();
+    let [locks, other] = [(); 2].map(|()| LockManager::connect_blocking(&server.url()).unwrap());
+    let kinds = || {
+        let several = locks.lock_all(["a", "b"]);
+        let kinds =
+            [locks.lock("alone"), locks.lock("read").shared(), locks.lock("permit").permits(3), several];
+        kinds.map(|request| request.ttl(60 * SECOND))
+    };
+    // Each script has been sent.
+    for request in kinds() {
+        request.acquire_blocking().unwrap().release_blocking().unwrap();
+    }
+    let held = kinds().map(|request| request.acquire_blocking().unwrap());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.lock("alone").wait(LIMIT).run_blocking(|_| 7));
+        eventually("it waits", || server.run::<u32>("ZCARD lock:alone%queue") == 1);
+        let _: String = server.run("ACL SETUSER default -evalsha");
+        for guard in held {
+            assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+        }
+        assert_eq!(waiter.join().unwrap(), Ok(7));
+    });
+    for request in kinds() {
+        assert_eq!(request.run_blocking(|_| 7), Ok(7), "until the next connection");
+    }
+    eventually("no key is left", || server.keys().is_empty());
+}

@@ -235,6 +235,10 @@ impl RedisConnection {
     ) {
         for ((_, request), reply) in requests.iter().zip(replies) {
             match reply {
+                Reply::Refused(Refusal::Permanent(words)) if forbids_hashes(words) => {
+                    self.encoder.send_sources();
+                    *reply = Reply::Refused(Refusal::NoScript);
+                }
                 Reply::Refused(Refusal::Transient(words) | Refusal::Permanent(words)) => {
                     // One error may be about all requests of a call, and repeat what any of them
                     // has sent.
@@ -279,6 +283,11 @@ impl RedisConnection {
             self.renewals_alone += 1;
         }
     }
+}
+
+/// Access rules forbid `EVALSHA` since the handshake. What is held is given back with `EVAL`.
+fn forbids_hashes(words: &str) -> bool {
+    words.starts_with("NOPERM") && words.contains("'evalsha'")
 }
 
 pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
