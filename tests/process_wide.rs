@@ -70,6 +70,37 @@ fn sync_locks_wake_no_thread_but_their_callers() {
     alone("sync_locks_one_after_the_other_wake_no_other_thread", &[]);
 }
 
+/// A runtime without I/O and timers, whatever the program says of its runtimes: tokio tells of it only by
+/// a panic.
+#[test]
+fn a_runtime_without_drivers_is_served_and_the_panic_hook_hears_nothing() {
+    alone("a_runtime_without_drivers", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn a_runtime_without_drivers() {
+    static PANICS: AtomicU32 = AtomicU32::new(0);
+    let server = RedisServer::start();
+    std::panic::set_hook(Box::new(|_| {
+        PANICS.fetch_add(1, Ordering::SeqCst);
+    }));
+    for own_thread in [None, Some(false), Some(true)] {
+        let bare =
+            [Builder::new_current_thread().build(), Builder::new_multi_thread().worker_threads(1).build()];
+        for runtime in bare {
+            let builder = LockManager::builder(server.url());
+            let builder = own_thread.into_iter().fold(builder, redlocked::LockManagerBuilder::own_thread);
+            let outcome = runtime.unwrap().block_on(async {
+                let locks = builder.connect().await?;
+                locks.lock("k").run(async |_| 7).await
+            });
+            assert_eq!(outcome, Ok(7), "{own_thread:?}");
+        }
+    }
+    assert_eq!(PANICS.load(Ordering::SeqCst), 0);
+}
+
 /// How often a thread of this process has gone to sleep.
 #[cfg(target_os = "linux")]
 fn sleeps_in(task: &std::path::Path) -> u64 {

@@ -380,8 +380,9 @@ impl LockManagerBuilder {
     }
 
     /// `true` gives the engine of this manager a thread of its own; `false` says that the tokio
-    /// runtimes of its callers have I/O and timers, as with `#[tokio::main]` or `enable_all`. By
-    /// default, that is found out.
+    /// runtimes of its callers have I/O and timers, as with `#[tokio::main]` or `enable_all`. That
+    /// counts in a program that is built with `panic = "abort"`. In every other program, and by
+    /// default, the engine finds out.
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
     /// threads, and moves to a thread of its own when that runtime is dropped or blocked for some
@@ -393,7 +394,7 @@ impl LockManagerBuilder {
     /// runtime only by a panic, which is caught, and of which the panic hook of the program does
     /// not hear. In a program that is built with `panic = "abort"` there is no such panic: the
     /// engine has its thread, where each outcome crosses threads, unless `own_thread(false)` says
-    /// that it needs none.
+    /// that it needs none. Such a program aborts when that is not so.
     ///
     /// # Examples
     ///
