@@ -3,8 +3,9 @@
 use super::files::{ACQUIRE_ONCE_LUA, FINISH_LUA, HELD, HOLDING, KEEP_RESULT_LUA, ON_EVENT};
 use super::{BY_ACCIDENT, Mutant, ONE_BODY, ONE_RESULT, READ, STAYS_INTERRUPTED, STORED, edit};
 
-const LOOKS: &str = "if found and found.result then return {6, kept(), found.result} end";
-const BEGINS: &str = "set_record(fingerprint, 's', runner, ARGV[1], '', ARGV[9])\nend\nreturn taken";
+const LOOKS: &str =
+    "if not ARGV[12] or redis.sha1hex(result) ~= ARGV[12] then return {6, kept(), result} end";
+const BEGINS: &str = "set_record(fingerprint, 's', runner, ARGV[1], before, string.format('%.0f', ARGV[9] + ARGV[2] + GRACE))\nend\nreturn taken";
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -19,8 +20,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: STAYS_INTERRUPTED,
         edits: &[edit(
             HOLDING,
-            "if is_alone || waiting.ask().is_run() ||",
-            "if is_alone || waiting.ask().tick.is_some() ||",
+            "if has_none || waiting.ask().is_run() ||",
+            "if has_none || waiting.ask().tick.is_some() ||",
         )],
     },
     Mutant {
