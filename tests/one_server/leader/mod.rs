@@ -472,3 +472,21 @@ fn a_leader_whose_runtime_is_blocked_stops_before_it_is_polled_again() {
     });
     assert!(!polled_after && terms == 2, "{polled_after} {terms}");
 }
+
+#[test]
+fn a_term_ends_with_the_max_hold_of_its_manager_and_the_next_candidate_leads_at_once() {
+    let server = RedisServer::start();
+    let builder = LockManager::builder(server.url()).default_max_hold(SECOND / 2);
+    in_time(async {
+        let (locks, others) = (builder.connect().await.unwrap(), connect(&server));
+        let leader = tokio::spawn(locks.election("k").ttl(60 * SECOND).lead(endless));
+        while !leads(&server) {
+            tokio::time::sleep(SECOND / 100).await;
+        }
+        let start = Instant::now();
+        others.election("k").lead(async |_| Ok::<_, LockError>(())).await.unwrap();
+        assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+        stand_by(&server, 0).await;
+        leader.abort();
+    });
+}
