@@ -105,7 +105,11 @@ pub fn deeds(fault: &Fault) -> Deeds {
         // `run.rs` has the managers.
         Fault::ShutDown(_) => Vec::new(),
         Fault::FailOver(to, lag) => crate::groups::fail_over(to, lag),
-        Fault::Flush(_) | Fault::OldData(..) | Fault::Delete(_) | Fault::DeleteQueue(_) => of_data(fault),
+        Fault::Flush(_)
+        | Fault::OldData(..)
+        | Fault::Reload(..)
+        | Fault::Delete(_)
+        | Fault::DeleteQueue(_) => of_data(fault),
     }
 }
 
@@ -235,6 +239,21 @@ fn of_data(fault: &Fault) -> Deeds {
                     server.set_role(Role::default());
                     server.replace_data(now, data);
                 });
+            }));
+            deeds
+        }
+        Fault::Reload(server, age) => {
+            let data = Rc::new(RefCell::new(None));
+            let kept = Rc::clone(&data);
+            let mut deeds = at_once(move |world, fleet| {
+                *kept.borrow_mut() =
+                    Some(world.with_server(fleet.servers[server], |server, _| server.data()));
+            });
+            deeds.extend(after(age, move |world, fleet| {
+                all_may_be_lost();
+                forgets(fleet);
+                let data = data.borrow_mut().take().unwrap_or_default();
+                world.with_server(fleet.servers[server], |server, now| server.replace_data(now, data));
             }));
             deeds
         }

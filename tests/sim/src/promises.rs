@@ -185,6 +185,7 @@ impl Promises {
                             | Fault::Part(..)
                             | Fault::Restart(..)
                             | Fault::OldData(..)
+                            | Fault::Reload(..)
                             | Fault::Unasked(..)
                     )
                 }),

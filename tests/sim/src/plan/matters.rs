@@ -218,6 +218,23 @@ fn data_lost_by_cohorts(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
+/// Processes take locks with fencing tokens all the time, alone and one behind the other, while older
+/// data take the place of the newest again and again, at once. Data that are younger than 40 ms may go
+/// unnoticed by a process that has not seen the newest numbers.
+pub(super) fn older_data(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 3_000;
+    plan.processes = processes(random.usize(2..4));
+    let (processes, keys) = (plan.processes.len(), random.u8(1..3));
+    for _ in 0..random.usize(100..300) {
+        let hold = Hold { ttl: 200, hold: random.u64(0..4), ..Hold::of(random.u8(0..keys)) };
+        plan = plan.with_call(random.u64(0..2_800), random.usize(0..processes), What::Hold(hold));
+    }
+    for _ in 0..random.usize(1..6) {
+        plan.faults.push((random.u64(50..1_800), Fault::Reload(0, random.u64(200..1_000))));
+    }
+    plan
+}
+
 /// In a Cluster, one node has fewer rights than the others. Holders die there, and a waiter that
 /// asks has the lock for a claim.
 fn nodes_that_differ(mut plan: Plan, random: &mut Rng) -> Plan {

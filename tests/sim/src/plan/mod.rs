@@ -334,6 +334,8 @@ pub enum Fault {
     Flush(usize),
     /// Its data are those of so long before.
     OldData(usize, u64),
+    /// The same, at once: no client hears of it.
+    Reload(usize, u64),
     /// Its clock jumps by so much.
     ServerClock(usize, i64),
     /// It needs so many microseconds for each byte, for so long.
@@ -379,6 +381,7 @@ impl Fault {
             Self::Restart(_, false, _) => "server restarted without data",
             Self::Flush(_) => "flush",
             Self::OldData(..) => "older data",
+            Self::Reload(..) => "older data at once",
             Self::ServerClock(_, jump) if *jump < 0 => "server's clock back",
             Self::ServerClock(..) => "server's clock ahead",
             Self::SlowServer(..) => "slow server",
@@ -401,6 +404,7 @@ impl Fault {
             Self::Restart(_, false, _)
                 | Self::Flush(_)
                 | Self::OldData(..)
+                | Self::Reload(..)
                 | Self::ServerClock(..)
                 | Self::Delete(_)
                 | Self::DeleteQueue(_)
@@ -422,7 +426,14 @@ impl Fault {
     /// it.
     #[must_use]
     pub fn loses_locks(&self) -> bool {
-        matches!(self, Self::Restart(_, false, _) | Self::Flush(_) | Self::OldData(..) | Self::Delete(_))
+        matches!(
+            self,
+            Self::Restart(_, false, _)
+                | Self::Flush(_)
+                | Self::OldData(..)
+                | Self::Reload(..)
+                | Self::Delete(_)
+        )
     }
 }
 

@@ -5,7 +5,7 @@
 use fastrand::Rng;
 
 use super::elections::elections;
-use super::matters::{Matter, one_of, processes};
+use super::matters::{Matter, older_data, one_of, processes};
 use super::once::once;
 use super::shares::{rates, shares, stopped_in_front};
 use super::tickets::tickets;
@@ -13,7 +13,7 @@ use super::ticks::ticks;
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 12] = [
+pub(super) const STUCK: [(&str, Matter); 13] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -26,6 +26,7 @@ pub(super) const STUCK: [(&str, Matter); 12] = [
     ("shares", shares),
     ("rates", rates),
     ("stopped-in-front", stopped_in_front),
+    ("older-data", older_data),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The
