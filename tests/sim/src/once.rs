@@ -53,7 +53,6 @@ struct Bodies {
 /// What one caller has done.
 struct Run {
     key: u8,
-    asked: u64,
     began: u64,
     ended: Option<(u64, End)>,
     /// So much was left of its lease then.
@@ -64,6 +63,10 @@ struct Run {
     returned: Option<u64>,
     /// It was dropped, has lost the lock, or its result was not stored.
     is_interrupted: bool,
+    /// It runs no more.
+    is_over: bool,
+    /// When it has last run.
+    seen: u64,
     /// Data were lost since it began.
     is_forgotten: bool,
 }
@@ -143,11 +146,23 @@ pub(crate) async fn perform(
         Some(by) => request.by(by.to_string()),
         None => request,
     };
-    let asking = request.run(async |guard| body(id, hold, once, asked, guard).await);
+    let hold_of_body = hold.clone();
+    let asking = async {
+        if once.spawn {
+            request.run_spawned(async move |guard| body(id, &hold_of_body, once, asked, &guard).await).await
+        } else {
+            request.run(async |guard| body(id, hold, once, asked, guard).await).await
+        }
+    };
     let outcome = match hold.leaves_after {
         Some(after) => match timeout_at(Instant::now() + Duration::from_millis(after), asking).await {
             Ok(outcome) => outcome,
-            Err(_) => return Ok(()),
+            Err(_) => {
+                if once.spawn {
+                    wait_for_body(id).await;
+                }
+                return Ok(());
+            }
         },
         None => asking.await,
     };
@@ -173,6 +188,14 @@ pub(crate) async fn perform(
     }
 }
 
+/// The judge knows of the call until its body is over, which may have begun in the last moment.
+async fn wait_for_body(id: CallId) {
+    sleep_until(Instant::now() + 10 * STEP).await;
+    while BODIES.with_borrow(|bodies| bodies.runs.get(&id).is_some_and(|run| !run.is_over)) {
+        sleep_until(Instant::now() + STEP).await;
+    }
+}
+
 /// It waits no more, also when it is dropped.
 struct Waits(CallId);
 
@@ -189,11 +212,19 @@ struct Body<'a> {
     /// When its lease ends, as it has seen it last.
     ends: Arc<AtomicU64>,
     is_over: bool,
+    /// No caller stops it.
+    is_alone: bool,
 }
 
 impl Body<'_> {
     fn look(&self) {
-        self.ends.store(World::here().now() + nanos(self.guard.remaining()), Ordering::Relaxed);
+        let now = World::here().now();
+        self.ends.store(now + nanos(self.guard.remaining()), Ordering::Relaxed);
+        BODIES.with_borrow_mut(|bodies| {
+            if let Some(run) = bodies.runs.get_mut(&self.id) {
+                run.seen = now;
+            }
+        });
     }
 }
 
@@ -204,7 +235,9 @@ impl Drop for Body<'_> {
         }
         let _ = BODIES.try_with(|bodies| {
             if let Some(run) = bodies.borrow_mut().runs.get_mut(&self.id) {
-                run.is_interrupted = true;
+                run.is_over = true;
+                // By an accident only, if no caller can stop it.
+                run.is_interrupted |= !self.is_alone || !self.guard.is_held();
             }
         });
         if !self.guard.is_held() {
@@ -215,7 +248,7 @@ impl Drop for Body<'_> {
 
 async fn body(id: CallId, hold: &Hold, once: Once, asked: u64, guard: &LockGuard) -> Result<CallId, Failed> {
     let (since, number) = (Instant::now(), hold.keys[0]);
-    let mut body = Body { id, guard, ends: Arc::default(), is_over: false };
+    let mut body = Body { id, guard, ends: Arc::default(), is_over: false, is_alone: once.spawn };
     body.look();
     judge(|oracle| oracle.runs(id, &body.ends, guard));
     World::here().note(|| format!("call {id} runs, fencing token {}", guard.fencing_token()));
@@ -235,7 +268,9 @@ async fn body(id: CallId, hold: &Hold, once: Once, asked: u64, guard: &LockGuard
     let now = World::here().now();
     BODIES.with_borrow_mut(|bodies| {
         if let Some(run) = bodies.runs.get_mut(&id) {
-            (run.ended, run.left) = (Some((now, end)), left);
+            (run.ended, run.left, run.is_over) = (Some((now, end)), left, true);
+            // Nobody may hear that its result is not stored.
+            run.is_interrupted |= once.spawn && left <= ENOUGH;
         }
     });
     if once.fails { Err(Failed::Body) } else { Ok(id) }
@@ -249,21 +284,23 @@ fn on_begun(id: CallId, number: u8, once: Once, asked: u64, is_held: bool) {
         let before = others.map(|(other, run)| {
             let has_result = run.returned.is_some() && run.lasts_until().is_some_and(|until| now < until);
             let may_be_over = run.has_failed() || run.lasts_until().is_some_and(|until| now >= until);
-            // The record of a body that has begun lasts from its grant on.
-            let is_known = !run.has_failed() && now < run.asked + run.lasts;
+            // The record of a body that has begun lasts from its end on, and that of a killed one from the
+            // end of its lease.
+            let is_known = !run.has_failed() && now < run.seen + run.lasts;
             (*other, has_result, run.is_interrupted || may_be_over, is_known)
         });
         let before = before.collect();
         let lasts = once.lasts * MILLISECOND;
         let run = Run {
             key: number,
-            asked,
             began: now,
             ended: None,
             left: Duration::ZERO,
             lasts,
             returned: None,
             is_interrupted: false,
+            is_over: false,
+            seen: asked,
             // The answer may have been under way then.
             is_forgotten: bodies.forgotten_at.is_some_and(|at| asked <= at && now < at + UNDER_WAY),
         };

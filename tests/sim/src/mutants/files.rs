@@ -3,6 +3,7 @@
 pub(super) const LEASE: &str = "redlock-runtime/src/ground/lease.rs";
 pub(super) const LOCK_ALL: &str = "redlock-runtime/src/acquire/many.rs";
 pub(super) const REENTRANCY: &str = "redlock-runtime/src/reentrancy.rs";
+pub(super) const SPAWNED: &str = "redlock-runtime/src/once/spawned.rs";
 pub(super) const HANDLE: &str = "redlock-runtime/src/engine/handle.rs";
 pub(super) const LEAD: &str = "redlock-runtime/src/election/lead.rs";
 pub(super) const TERM: &str = "redlock-runtime/src/election/term.rs";
@@ -53,6 +54,7 @@ pub(super) const QUEUE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/que
 pub(super) const REDEEM_LUA: &str = "redlock-runtime/src/engine/redis/scripts/redeem.lua";
 pub(super) const RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/release.lua";
 pub(super) const RENEW_LUA: &str = "redlock-runtime/src/engine/redis/scripts/renew.lua";
+pub(super) const RENEW_ONCE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/renew_once.lua";
 pub(super) const RESERVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/reserve.lua";
 pub(super) const STAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/stay.lua";
 pub(super) const STUCK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/stuck.lua";

@@ -1,6 +1,8 @@
 //! Defects of bodies that run once.
 
-use super::files::{ACQUIRE_ONCE_LUA, FINISH_LUA, HELD, HOLDING, KEEP_RESULT_LUA, ON_EVENT};
+use super::files::{
+    ACQUIRE_ONCE_LUA, FINISH_LUA, HELD, HOLDING, KEEP_RESULT_LUA, ON_EVENT, RENEW_ONCE_LUA, SPAWNED,
+};
 use super::{BY_ACCIDENT, Mutant, ONE_BODY, ONE_RESULT, READ, STAYS_INTERRUPTED, STORED, edit};
 
 const LOOKS: &str =
@@ -100,6 +102,25 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A body that was dropped in its middle counts as one that has not begun.",
         violates: STAYS_INTERRUPTED,
         edits: &[edit(HELD, "run: Run::default() }", "run: Run::Undone }")],
+    },
+    Mutant {
+        name: "body-goes-with-its-caller",
+        wrong: "A body in a task of its own is dropped when its caller goes away.",
+        violates: ONE_BODY,
+        edits: &[edit(
+            SPAWNED,
+            "let ended = Caught { body: self.run_to_its_end(guard, body) }.await;",
+            "let (mut caller, mut body) = (caller, Box::pin(Caught { body: self.run_to_its_end(guard, body) }));\n            let ended = std::future::poll_fn(|cx| if caller.poll_closed(cx).is_ready() { Poll::Ready(None) } else { body.as_mut().poll(cx).map(Some) }).await;\n            drop(body);\n            let Some(ended) = ended else { return };",
+        )],
+    },
+    Mutant {
+        name: "record-ends-before-its-runner",
+        wrong: "The record of a body that takes long ends while it runs.",
+        violates: STAYS_INTERRUPTED,
+        edits: &[
+            edit(ACQUIRE_ONCE_LUA, "ARGV[9] + ARGV[2] + GRACE", "ARGV[9] + 0"),
+            edit(RENEW_ONCE_LUA, "if parse(value_of(KEYS[1])) == ARGV[1] then", "if false then"),
+        ],
     },
     Mutant {
         name: "failed-body-is-interrupted",

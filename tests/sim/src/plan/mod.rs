@@ -268,6 +268,8 @@ pub struct Once {
     pub fails: bool,
     /// A caller that is told of an interrupted body lets it run again, as an operator does.
     pub clears: bool,
+    /// The body is in a task of its own, so a caller that leaves does not stop it.
+    pub spawn: bool,
 }
 
 /// A ticket that a caller asks for.

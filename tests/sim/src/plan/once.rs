@@ -1,5 +1,6 @@
 //! Plans about bodies that run once: callers of several processes want the result of one, while those
-//! that run it are killed, stopped, cut off and dropped. In a few, a server loses its data.
+//! that run it are killed, stopped, cut off and dropped, or leave a body that is in a task of its own.
+//! Some bodies take longer than their records last. In a few, a server loses its data.
 
 use fastrand::Rng;
 use redlock_runtime::OnInterrupted;
@@ -28,6 +29,7 @@ pub(super) fn once(mut plan: Plan, random: &mut Rng) -> Plan {
             on_interrupted,
             fails: random.u32(0..40) < most,
             clears: random.u32(0..4) == 0,
+            spawn: random.u32(0..3) == 0,
         };
         let caller = Hold {
             ttl: one_of(random, &[300, 1_000, 10_000]),
