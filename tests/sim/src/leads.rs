@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use redlock_runtime::{Election, LeadError, Leader, LockError, LockManager, Observer, Term};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 
 use crate::callers::key;
 use crate::oracle::CallId;
@@ -21,6 +22,15 @@ use crate::world::{ProcessId, World, spawn_here};
 
 /// A body looks at its term so often.
 const STEP: Duration = Duration::from_millis(7);
+
+/// A body that blocks does so for so long.
+const BLOCKS: Duration = Duration::from_secs(15);
+
+/// By default, an async body may be blocked for its ttl, and for this time at least.
+const LEAST_MAX_BLOCKED: Duration = Duration::from_secs(1);
+
+/// With its last renewal on its way, and the next leader on its way back.
+const REPLACED_WITHIN: Duration = Duration::from_millis(500);
 
 /// A task that a body has spawned is told of the end of the term within so many of its own steps.
 const STEPS_TO_TELL: u32 = 5;
@@ -79,6 +89,46 @@ struct Candidate {
     inherits: bool,
 }
 
+/// Until when the thread of a body is blocked.
+type Blocked = Arc<Mutex<Option<Instant>>>;
+
+/// The future of a leader, which is not polled while the thread of its body is blocked.
+struct MayBlock {
+    lead: Leading,
+    blocked: Blocked,
+    over: Option<Pin<Box<Sleep>>>,
+}
+
+impl Future for MayBlock {
+    type Output = Result<(), LeadError<&'static str>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(over) = &mut self.over {
+                ready!(over.as_mut().poll(cx));
+                self.over = None;
+            }
+            let polled = self.lead.as_mut().poll(cx);
+            let blocked = self.blocked.lock().ok().and_then(|mut blocked| blocked.take());
+            match blocked {
+                Some(until) => self.over = Some(Box::pin(sleep_until(until))),
+                None => return polled,
+            }
+        }
+    }
+}
+
+/// Another one leads after a leader that gives no sign of life, or nobody does.
+async fn is_replaced(id: CallId, election: Election, number: u64, ttl: Duration) {
+    sleep(ttl.max(LEAST_MAX_BLOCKED) + ttl + REPLACED_WITHIN).await;
+    let Ok(found) = election.leader().await else { return };
+    let (has_record, is_calm) = seen(|seen| (seen.has_record, seen.is_calm));
+    if has_record && is_calm && found.as_ref().and_then(Leader::term) == Some(number) {
+        let what = format!("call {id}, term {number}: {found:?}");
+        judge(|oracle| oracle.violated("a leader that blocks is replaced", what));
+    }
+}
+
 /// A body that runs, until it is dropped.
 struct Body {
     candidate: Candidate,
@@ -101,7 +151,9 @@ impl Candidate {
             election
         };
         let candidate = self.clone();
-        Box::pin(election.clone().lead(async move |term| {
+        let blocked = Blocked::default();
+        let blocks = Arc::clone(&blocked);
+        let lead = Box::pin(election.clone().lead(async move |term| {
             let until = Instant::now() + candidate.hold;
             waits_for_its_end(candidate.id, term.clone());
             spawn_here(is_seen(candidate.id, election.clone(), term.clone()));
@@ -120,8 +172,17 @@ impl Candidate {
                     term.resign();
                     pending().await
                 }
+                BodyEnds::Blocks => {
+                    let ttl = Duration::from_millis(ttl);
+                    spawn_here(is_replaced(candidate.id, election.clone(), term.number(), ttl));
+                    if let Ok(mut blocked) = blocks.lock() {
+                        *blocked = Some(Instant::now() + BLOCKS);
+                    }
+                    pending().await
+                }
             }
-        }))
+        }));
+        Box::pin(MayBlock { lead, blocked, over: None })
     }
 }
 

@@ -506,7 +506,9 @@ impl Promises {
         let now = World::here().now();
         let hold = self.hold(call)?;
         let Phase::Inside { since } = self.calls.get(&call)?.phase else { return None };
-        let is_kept = hold.renew && hold.max_hold.is_none() && hold.extend.is_empty();
+        // A leader that blocks is not renewed.
+        let blocks = hold.leads == Some(BodyEnds::Blocks);
+        let is_kept = hold.renew && hold.max_hold.is_none() && hold.extend.is_empty() && !blocks;
         // A renewal that was refused is sent again soon.
         let is_well = if self.only_refuses {
             quiet + hold.ttl * MILLISECOND / 4 + self.messages() < now

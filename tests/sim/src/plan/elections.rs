@@ -69,6 +69,13 @@ pub(super) fn elections(mut plan: Plan, random: &mut Rng) -> Plan {
         };
         plan.faults.push((at, fault));
     }
+    // Where something else goes wrong, too, nobody can say when the next one is to lead.
+    if random.u32(0..3) == 0
+        && plan.faults.is_empty()
+        && let Some(What::Hold(hold)) = plan.calls.first_mut().map(|call| &mut call.what)
+    {
+        (hold.leads, hold.hold) = (Some(BodyEnds::Blocks), random.u64(0..400));
+    }
     if random.u32(0..8) == 0 {
         let key = random.u8(0..keys);
         plan = plan.with_call(random.u64(500..8_000), random.usize(0..count), What::ForceRelease(key));

@@ -292,6 +292,8 @@ pub enum BodyEnds {
     Fails,
     /// It fails, the candidate is told, and stands by again.
     StopsOnError,
+    /// It blocks its thread for longer than any term lasts then, and the candidate stands by again.
+    Blocks,
 }
 
 /// How a caller uses a lock.
