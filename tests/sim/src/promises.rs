@@ -453,8 +453,9 @@ impl Promises {
             hold.keys == [key]
                 && !granted.contains(other)
                 && !hold.redeems
-                // It leaves the queue when it is told of a result.
+                // It leaves the queue when it is told of a result, or that its tick is taken.
                 && hold.once.is_none()
+                && hold.tick.is_none()
                 && hold.wait != Some(0)
                 && known.began < late
                 && now + 50 * MILLISECOND < until

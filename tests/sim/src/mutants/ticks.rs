@@ -43,6 +43,15 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[edit(HELD, "&& is_held && self.lease.has_ended_well()", "&& is_held")],
     },
     Mutant {
+        name: "record-of-a-tick-lasts-for-a-day",
+        wrong: "A clock that leaps ahead by two days, and back, makes a tick run again.",
+        violates: ONE_RUN,
+        edits: &[
+            edit(TICK_LUA, "tick + keeps - now))", "tick + 86400000 - now))"),
+            edit(END_TICK_LUA, "ARGV[9] + ARGV[10] - now", "ARGV[9] + 86400000 - now"),
+        ],
+    },
+    Mutant {
         name: "any-release-opens-the-tick",
         wrong: "A caller that leaves opens the tick that another one has run.",
         violates: ONE_RUN,

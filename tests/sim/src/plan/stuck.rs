@@ -9,7 +9,7 @@ use super::matters::{Matter, older_data, one_of, processes};
 use super::once::once;
 use super::shares::{rates, shares, stopped_in_front};
 use super::tickets::tickets;
-use super::ticks::ticks;
+use super::ticks::{leaping_clock, ticks};
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
@@ -21,6 +21,7 @@ pub(super) const STUCK: [(&str, Matter); 13] = [
     ("blocking-callers", blocking_callers),
     ("tickets", tickets),
     ("ticks", ticks),
+    ("leaping-clock", leaping_clock),
     ("once", once),
     ("elections", elections),
     ("shares", shares),

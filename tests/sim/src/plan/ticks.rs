@@ -10,6 +10,9 @@ use super::matters::{one_of, processes};
 use super::{Fault, Hold, Plan, TICK, Way, What};
 use crate::world::{CutKind, Latency};
 
+/// So far ahead the clock of a server leaps, in ms: by less than the records of ticks last.
+const LEAP: i64 = 49 * 3_600_000;
+
 pub(super) fn ticks(mut plan: Plan, random: &mut Rng) -> Plan {
     let tick = u64::try_from(Duration::as_millis(&TICK)).unwrap_or(u64::MAX);
     plan.length = 7_000;
@@ -57,5 +60,29 @@ pub(super) fn ticks(mut plan: Plan, random: &mut Rng) -> Plan {
         };
         plan.faults.push((random.u64(0..5_000), fault));
     }
+    plan
+}
+
+/// Between the calls of two processes for one tick, the clock of the server is two days ahead for a
+/// moment, in which nobody calls: the server deletes what has expired by then.
+pub(super) fn leaping_clock(mut plan: Plan, random: &mut Rng) -> Plan {
+    let tick = u64::try_from(Duration::as_millis(&TICK)).unwrap_or(u64::MAX);
+    plan.length = 6_000;
+    plan.processes = processes(2);
+    let missed = one_of(random, &[TickMissed::Skip, TickMissed::Retry]);
+    for number in 1..4 {
+        for (process, late) in [(0, random.u64(0..200)), (1, random.u64(400..700))] {
+            let timer = Hold {
+                wait: one_of(random, &[None, Some(0)]),
+                hold: random.u64(0..50),
+                tick: Some(missed),
+                ..Hold::of(0)
+            };
+            plan = plan.with_call(number * tick + late, process, What::Hold(timer));
+        }
+    }
+    let at = random.u64(1..4) * tick + random.u64(280..350);
+    plan.faults.push((at, Fault::ServerClock(0, LEAP)));
+    plan.faults.push((at + random.u64(1..40), Fault::ServerClock(0, -LEAP)));
     plan
 }
