@@ -13,7 +13,7 @@ use super::ticks::{leaping_clock, ticks};
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 13] = [
+pub(super) const STUCK: [(&str, Matter); 14] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
