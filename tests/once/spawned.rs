@@ -92,7 +92,7 @@ fn a_body_whose_caller_goes_away_at_any_time_runs_once_and_its_result_is_kept() 
                     })
                     .await;
                 } else {
-                    is_charged_once(&bank, |bank, order| bank.by_attribute(order)).await;
+                    is_charged_once(&bank, Bank::by_attribute).await;
                 }
             }
         }

@@ -18,7 +18,7 @@ const WAYS: [(&str, Way); 8] = [
         it.locks.lock("several").permits(3).run_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("for a tick", |it| {
-        let key = format!("tick:{}", it.round);
+        let key = format!("tick:{}", it.number);
         it.locks.lock(key).tick(SECOND).run_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("as a leader", |it| {
@@ -40,7 +40,7 @@ struct Round<'a> {
     server: &'a RedisServer,
     locks: &'a LockManager,
     other: &'a LockManager,
-    round: u32,
+    number: u32,
     /// What has become of the clock.
     older: &'a str,
 }
@@ -95,10 +95,11 @@ fn no_number_is_given_that_is_not_above_those_that_its_manager_has_seen() {
                 if round % 3 == 0 {
                     thread::sleep(Duration::from_millis(45));
                 }
-                let round = Round { server: &server, locks: &locks, other: &other, round, older: &older };
+                let round =
+                    Round { server: &server, locks: &locks, other: &other, number: round, older: &older };
                 round.gets_older_data();
                 let next = take(&round);
-                assert!(before < next, "{way} in round {}: {before}, {next}", round.round);
+                assert!(before < next, "{way} in round {}: {before}, {next}", round.number);
             }
         }
     }

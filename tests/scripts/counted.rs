@@ -183,7 +183,7 @@ pub(crate) fn a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim()
     pass(left as u64 + 1);
     assert!(scripts.ask(&reader, "again").is_inside());
     let state = scripts.only_inside(&[&inside, &reader, &other]);
-    assert_eq!(state.waiting, [late.token.clone()], "{permit:?}");
+    assert_eq!(state.waiting, std::slice::from_ref(&late.token), "{permit:?}");
     assert_eq!(scripts.pushes("stopped").into_iter().map(|push| push.0).collect::<Vec<_>>(), ["gone"]);
     let queue_px: i64 = scripts.run(&["PTTL", QUEUE]);
     assert!(queue_px > 58_000, "{queue_px}");

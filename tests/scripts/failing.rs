@@ -424,12 +424,6 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| of_the_holder(w, held_with_queue, "Renew", &[TTL]),
             |w| of_the_holder(w, held_with_queue, "Renew", &["9000", "exactly"]),
         ],
-        "RenewOnce" => &[|w| {
-            once_with_waiters(w);
-            let token = token("holder");
-            let arguments = [&*token, "20000", "", DAY, &runner(&token)];
-            other("RenewOnce", "holder", Effect::Nothing, &[LOCK, ONCE], &arguments)
-        }],
         "PassOn" => &[|w| passed_on(w, ""), |w| passed_on(w, TTL)],
         "Stay" => &[|w| {
             two_readers(w);
@@ -787,7 +781,7 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     let has_result = |w: &mut World| {
         w.scripts.run::<Option<String>>(&["GET", ONCE]).is_some_and(|record| record.ends_with(RESULT))
     };
-    let had_result = has_result(w);
+    let was_stored = has_result(w);
     w.scripts.run::<()>(&["SET", "test:fails_at", &nth.to_string()]);
     let how = match fails {
         Fails::One => "one",
@@ -823,7 +817,7 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     let other: Option<String> = w.scripts.run(&["GET", OTHER]);
     assert!(other.is_none_or(|other| was_there.iter().any(|who| other.starts_with(&who.token))));
     w.scripts.run::<i64>(&["DEL", OTHER]);
-    assert!(!had_result || has_result(w), "the result of a body is gone");
+    assert!(!was_stored || has_result(w), "the result of a body is gone");
     w.check(None, undoes);
     w.drain(undoes);
     failed == 1

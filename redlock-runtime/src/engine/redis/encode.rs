@@ -55,8 +55,6 @@ impl Way {
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
     sent: SentScripts,
-    /// The server refuses the digest of a script.
-    sends_sources: bool,
     /// So high the clock of fencing tokens should be, for the requests that are being encoded.
     estimate: u64,
     /// The largest number that was seen is the floor in any case.
@@ -80,7 +78,6 @@ impl Encoder {
         Self {
             session: Box::new(session),
             sent: SentScripts::default(),
-            sends_sources: false,
             estimate: ABOVE_ALL,
             is_behind: false,
             may_draw: false,
@@ -122,7 +119,7 @@ impl Encoder {
 
     /// From now on each script is sent as its source.
     pub(super) fn send_sources(&mut self) {
-        self.sends_sources = true;
+        self.sent.send_sources();
     }
 
     /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its
@@ -682,7 +679,7 @@ impl Encoder {
     fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
         // A force-release always carries its source: sent again for want of it, it would come
         // behind later requests.
-        if self.sends_sources || !self.sent.set(script) || matches!(script, Script::ForceRelease) {
+        if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
             ["EVAL", script.source(self.session.dialect())]
         } else {
             ["EVALSHA", script.hash(self.session.dialect())]

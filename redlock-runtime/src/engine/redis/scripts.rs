@@ -371,18 +371,30 @@ const fn walk(file: &[u8], code: &mut [u8]) -> usize {
     length
 }
 
-/// The scripts that a connection has sent with their source.
-#[derive(Default)]
-pub(super) struct SentScripts([bool; Script::COUNT]);
+/// The scripts that a connection has sent with their source; `None` once the server has refused the
+/// digest of one.
+pub(super) struct SentScripts(Option<[bool; Script::COUNT]>);
+
+impl Default for SentScripts {
+    fn default() -> Self {
+        Self(Some([false; Script::COUNT]))
+    }
+}
 
 impl SentScripts {
-    /// False when the script was not sent before.
+    /// False when the source is to be sent.
     pub(super) fn set(&mut self, script: Script) -> bool {
-        std::mem::replace(&mut self.0[script.index()], true)
+        self.0.as_mut().is_some_and(|sent| std::mem::replace(&mut sent[script.index()], true))
     }
 
     pub(super) fn forget(&mut self, script: Script) {
-        self.0[script.index()] = false;
+        if let Some(sent) = &mut self.0 {
+            sent[script.index()] = false;
+        }
+    }
+
+    pub(super) fn send_sources(&mut self) {
+        self.0 = None;
     }
 }
 
