@@ -228,6 +228,9 @@ impl Election {
     /// [`max_blocked`](Self::max_blocked) and one ttl more. A body that panics ends this call as any
     /// panic does, and its lock is released: nobody stands by here any more.
     ///
+    /// A body that fails in no way still names the type of its error, or rustc asks for "type
+    /// annotations": it ends with `Ok::<_, LockError>(())`.
+    ///
     /// The future borrows nothing of this value. In a task that is spawned, rustc sees that it is
     /// `Send` if the body owns what it uses: `async move |term| …`. For a body that borrows there is
     /// [`lead_fn`](Self::lead_fn).
