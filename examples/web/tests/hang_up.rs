@@ -157,9 +157,9 @@ fn a_client_that_hangs_up_at_any_time_is_charged_once() {
                 let route = actix_web::web::post().to(actix_charge);
                 actix_web::App::new().app_data(data.clone()).route("/charge/{order}", route)
             };
-            let serves =
+            let running =
                 actix_web::HttpServer::new(app).workers(1).disable_signals().listen(listener).unwrap().run();
-            runtime().block_on(serves).unwrap();
+            runtime().block_on(running).unwrap();
         });
         is_charged_once("actix-web", &bank, |order| http(address, order)).await;
     });

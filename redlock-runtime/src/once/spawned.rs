@@ -57,7 +57,7 @@ impl<C: Send + 'static> OnceRequest<C> {
     /// its span is below that of the call.
     ///
     /// [`LockManager::shutdown`](crate::LockManager::shutdown) waits for it. A program whose runtime
-    /// ends before the body has interrupted it. [`max_hold`](LockRequest::max_hold) bounds how long
+    /// ends before the body has interrupted it. [`max_hold`](crate::LockRequest::max_hold) bounds how long
     /// a body may take that nobody waits for.
     ///
     /// # Errors

@@ -155,15 +155,16 @@ pub(crate) async fn perform(
         }
     };
     let outcome = match hold.leaves_after {
-        Some(after) => match timeout_at(Instant::now() + Duration::from_millis(after), asking).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
+        Some(after) => {
+            let in_time = timeout_at(Instant::now() + Duration::from_millis(after), asking).await;
+            let Ok(outcome) = in_time else {
                 if once.spawn {
                     wait_for_body(id).await;
                 }
                 return Ok(());
-            }
-        },
+            };
+            outcome
+        }
         None => asking.await,
     };
     match outcome {
