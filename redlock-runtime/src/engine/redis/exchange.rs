@@ -135,6 +135,7 @@ impl Exchange {
 
     /// Goes on writing, and reads replies and at most so many pushes: the others wait on the way,
     /// and the server with them. Costs nothing when there is nothing to do.
+    #[inline]
     pub(super) fn drive(&mut self, cx: &mut Context<'_>, room: usize) {
         self.write(cx);
         if self.owed == 0 && self.replies.capacity() > KEPT {
@@ -217,8 +218,11 @@ impl Exchange {
     pub(super) fn replies(&mut self, count: usize) -> Poll<Result<impl Iterator<Item = Value>, Failure>> {
         if self.replies.len() >= count {
             self.owed -= count;
-            let memory = self.replies.range(..count).map(|(_, memory)| memory).sum();
-            self.wire.taken(memory);
+            // Most replies have none.
+            if self.wire.holds_memory() {
+                let memory = self.replies.range(..count).map(|(_, memory)| memory).sum();
+                self.wire.taken(memory);
+            }
             return Poll::Ready(Ok(self.replies.drain(..count).map(|(reply, _)| reply)));
         }
         match &self.ended {
@@ -315,6 +319,11 @@ impl Wire {
     /// No value has arrived yet.
     pub(super) fn is_silent(&self) -> bool {
         self.incoming.is_silent
+    }
+
+    /// True when some of the replies that were not taken yet take memory.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.incoming.waiting > 0
     }
 
     /// Replies that take so much memory were taken.

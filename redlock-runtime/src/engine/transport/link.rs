@@ -101,6 +101,7 @@ struct Pushes {
 }
 
 impl Pushes {
+    #[inline]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
         if self.taken.is_empty() {
             ready!(self.inbox.poll(cx, &mut self.taken, PUSHES));

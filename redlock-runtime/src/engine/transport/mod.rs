@@ -218,6 +218,7 @@ impl Transport {
     }
 
     /// When to poll again at the latest.
+    #[inline]
     pub(super) fn due(&self) -> Option<Moment> {
         match self {
             Self::One(link) => link.due(),
@@ -226,6 +227,7 @@ impl Transport {
         }
     }
 
+    #[inline]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         match self {
             Self::One(link) => link.poll(cx, now),
