@@ -34,13 +34,13 @@ fn has_run_twice(history: &History) -> bool {
 
 #[test]
 fn a_tick_at_whose_record_nobody_looks_is_found() {
-    let looks_at_none = ("last == tick and not is_open then", "last == nil  and not is_open then");
+    let looks_at_none = ("is_taken = is_over and", "is_taken = false   and");
     is_found_with(Plan::TICKS, looks_at_none, has_run_twice);
 }
 
 #[test]
 fn a_result_at_which_nobody_looks_is_found() {
-    let looks_at_none = ("found.result then return {6", "found.resulT then return {6");
+    let looks_at_none = ("found.result or found.result_before", "found.resulT or found.resulT_before");
     is_found_with(Plan::ONCE, looks_at_none, has_run_twice);
 }
 

@@ -1,7 +1,7 @@
 //! A Redis Cluster whose primaries fail and whose slots move, and the mistakes that the checker
 //! finds there.
 
-use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean, is_clean_with};
+use super::{CLAIM_ENDS_EARLY, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean, is_clean_with};
 use kit::chaos::checker::history::History;
 use kit::chaos::environment::Environment;
 use kit::chaos::environment::cluster::{ClusterFaults, ClusterNodes, NodeProxy};
@@ -58,7 +58,7 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
     );
     let cluster = is_found(RedisCluster::start(), ClusterFaults::Nothing, DOES_NOT_COMPARE, overlaps);
     let cluster = is_found(cluster, ClusterFaults::Nothing, IS_NOT_RAISED, fences);
-    is_found(cluster, ClusterFaults::Nothing, COUNTS_FROM_RECEIPT, overlaps);
+    is_found(cluster, ClusterFaults::Nothing, CLAIM_ENDS_EARLY, overlaps);
 }
 
 /// Tokens that a failover has forgotten are below the time, so the next is higher: a mere counter

@@ -31,7 +31,7 @@ fn at_most_one_is_inside_a_lock_of_a_short_ttl_and_foreign_values_stay_as_they_a
 
 #[test]
 fn a_waiter_that_does_not_mark_the_lock_is_found() {
-    let unmarked = ("join()\nset_mark(value", "join()\ntype(    value");
+    let unmarked = ("leave_unanswered()\nset_mark(value", "leave_unanswered()\ntype(    value");
     is_found_with(Plan::FEW_WAITERS, unmarked, is_idle);
 }
 
