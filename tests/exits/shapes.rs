@@ -10,6 +10,7 @@ use redlocked::{LockError, LockGuard, LockManager, LockManagerBuilder, LockReque
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot::channel;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::End;
 
@@ -32,7 +33,7 @@ type AsyncWork = for<'a> fn(&'a LockManager, &'a Call) -> Ends<'a>;
 type SyncWork = fn(&LockManager, &Call);
 
 /// What is called in an async function.
-pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 12] = [
+pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
     ("attribute", |locks, call| Box::pin(async { attribute(locks, &call.name).await.unwrap() })),
     ("attribute_shared", |locks, call| {
         Box::pin(async { attribute_shared(locks, &call.name).await.unwrap() })
@@ -68,6 +69,21 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 12] = [
             forget(other.lock(call.key("z") + OTHER).ttl(TTL).acquire().await.unwrap());
             let keys = [call.key("a"), call.key("b"), call.key("z") + OTHER];
             assert!(locks.lock_all(keys).ttl(TTL).acquire().await.unwrap_err().is_busy());
+        })
+    }),
+    // Nobody has told its process of the waiter when it ends.
+    ("waited_for", |locks, call| {
+        Box::pin(async {
+            let guard = one(locks, call).acquire().await.unwrap();
+            waits(one(&connect(call).await, call)).await;
+            drop(guard);
+        })
+    }),
+    ("waited_for_by_a_reader", |locks, call| {
+        Box::pin(async {
+            let guard = one(locks, call).acquire().await.unwrap();
+            waits(one(&connect(call).await, call).shared()).await;
+            drop(guard);
         })
     }),
     ("cancelled", |locks, call| {
@@ -225,6 +241,12 @@ impl Call {
 
 fn one(locks: &LockManager, call: &Call) -> LockRequest {
     locks.lock(call.key("k")).ttl(TTL)
+}
+
+/// Another caller has its place in the queue, most likely. Its process ends, too.
+async fn waits(request: LockRequest) {
+    drop(tokio::spawn(async { request.wait(TTL).acquire().await.map(forget) }));
+    sleep(Duration::from_millis(20)).await;
 }
 
 async fn readers(locks: &LockManager, call: &Call, count: usize) -> Vec<LockGuard> {

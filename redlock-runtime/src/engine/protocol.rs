@@ -32,6 +32,8 @@ pub(crate) struct Request {
     /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
     /// without such commands does what it does for other requests.
     pub(crate) direct: bool,
+    /// Of a release: no other request may follow it, because the process may end behind it.
+    pub(crate) is_last: bool,
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
     /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
     pub(crate) passed_on: Option<Arc<PassedOn>>,
@@ -116,6 +118,7 @@ impl Request {
             ttl,
             fenced: true,
             direct: false,
+            is_last: false,
             passed_on: None,
             releases: 1,
             limit: Limit::ONE,

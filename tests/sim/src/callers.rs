@@ -1,10 +1,11 @@
 //! What the callers of a plan do, in the words of the library.
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest, ReleaseOut
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::exits;
 use crate::forks::powers_of_a_child;
 use crate::leads;
 use crate::once;
-use crate::oracle::CallId;
+use crate::oracle::{CallId, nanos};
 use crate::plan::{Call, Gift, Hold, ProcessPlan, TICK, Way, What};
 use crate::run::{judge, tell};
 use crate::tickets::{self, Given};
@@ -43,7 +45,9 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
             let tick = hold.tick.map(|missed| (hold.keys[0], missed));
             let outcome = match hold.leads {
-                Some(ends) => leads::perform(id, process, hold, ends, locks, settings.cohort > 0).await,
+                Some(ends) => {
+                    leads::perform(id, process, hold.clone(), ends, locks, settings.cohort > 0).await
+                }
                 None => keep(id, process, &hold, &locks, settings).await,
             };
             World::here().note(|| format!("call {id}: {}", told(&outcome)));
@@ -54,7 +58,12 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
                 judge(|oracle| oracle.on_refused(id));
             }
             drop(ended);
+            let has_held = outcome.is_ok();
             tell(outcome.err());
+            if hold.exits {
+                exits::ends(id, process, &hold.keys, has_held);
+                pending::<()>().await;
+            }
         }
         What::Inspect(number) => tell(locks.inspect(&key(number)).await.err()),
         What::List => tell(locks.list("*").await.err()),
@@ -174,6 +183,9 @@ async fn keep(
     if let Some(body) = hold.once {
         return once::perform(id, hold, body, request, locks).await;
     }
+    if hold.exits && hold.way == Way::Run {
+        return run_in_background(id, hold, request).await;
+    }
     let acquiring = request.acquire();
     let guard = match hold.leaves_after {
         Some(after) => match timeout_at(Instant::now() + Duration::from_millis(after), acquiring).await {
@@ -239,6 +251,18 @@ async fn keep(
         }
         (_, Err(_), _) => Ok(()),
     }
+}
+
+/// The caller runs a body, and does not wait for the release.
+async fn run_in_background(id: CallId, hold: &Hold, request: LockRequest) -> Result<(), LockError> {
+    let body = async |guard: &LockGuard| {
+        let ends = Arc::new(AtomicU64::new(World::here().now() + nanos(guard.remaining())));
+        judge(|oracle| oracle.runs(id, &ends, guard));
+        World::here().note(|| format!("call {id} runs, fencing token {}", guard.fencing_token()));
+        body(hold, guard).await;
+        judge(|oracle| oracle.ends(id, Duration::ZERO));
+    };
+    request.release_in_background(true).run(body).await
 }
 
 /// The caller gives its lock away.

@@ -39,6 +39,7 @@
 pub mod callers;
 pub mod commands;
 pub mod coverage;
+pub mod exits;
 pub mod faults;
 pub mod forks;
 pub mod groups;

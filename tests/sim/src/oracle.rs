@@ -393,6 +393,17 @@ impl Oracle {
         }
     }
 
+    /// Other callers of its process wait for that lock, or have it.
+    #[must_use]
+    pub fn has_others(&self, call: CallId, process: ProcessId, key: &str) -> bool {
+        self.calls.iter().any(|(other, known)| {
+            *other != call
+                && known.process == process
+                && !matches!(known.phase, Phase::Ended { .. })
+                && known.keys.iter().any(|theirs| theirs == key)
+        })
+    }
+
     /// True until the next body of that candidate.
     #[must_use]
     pub fn is_pausing(&self, call: CallId) -> bool {

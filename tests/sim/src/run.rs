@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::callers::{key, perform};
 use crate::commands::Commands;
 use crate::coverage::{self, Coverage};
+use crate::exits;
 use crate::faults::{self, FOREIGN};
 use crate::groups;
 use crate::leads;
@@ -238,6 +239,7 @@ fn forget_other_runs(plan: &Plan) {
     ticks::begin();
     once::begin(plan);
     leads::begin(plan);
+    exits::begin(plan);
 }
 
 /// What a plan changes in its servers before anything happens.
@@ -394,6 +396,7 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
         let process = |call: CallId| plan.calls.get(call).map(|call| fleet.processes[call.process]);
         once::look(oracle, |call| process(call).is_some_and(is_healthy), slack);
     });
+    judge(|oracle| exits::look(oracle, fleet));
     if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
         let stored = stored(seen, *server);
         judge(|oracle| oracle.look_at(&stored));

@@ -568,3 +568,19 @@ fn a_waiter_that_is_told_of_room_asks_whoever_asked_first_in_its_process() {
         plan
     });
 }
+
+/// Its release was a plain command, which found that another process waits, and nobody was left to send
+/// the script. Before a reader, the script asked for those that have the lock together.
+#[test]
+fn a_process_that_ends_behind_a_call_leaves_the_lock_to_a_waiter_of_which_it_has_not_heard() {
+    for (allows, way) in [(1, Way::Drop), (1, Way::Run), (0, Way::Drop), (3, Way::Run)] {
+        holds(|seed| {
+            let last = Hold { hold: 40, way, exits: true, ..Hold::of(0) };
+            Plan::quiet(seed, 2).with_call(20, 0, What::Hold(last)).with_call(
+                30 + seed,
+                1,
+                What::Hold(Hold { allows, ..Hold::of(0) }),
+            )
+        });
+    }
+}

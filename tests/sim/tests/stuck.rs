@@ -38,6 +38,11 @@ fn a_caller_that_blocks_its_runtime_has_given_its_lock_back() {
 }
 
 #[test]
+fn a_process_that_ends_behind_a_call_leaves_no_lock() {
+    holds("exits");
+}
+
+#[test]
 fn a_lock_that_travels_has_one_holder_at_a_time_and_is_redeemed_once() {
     holds("tickets");
 }

@@ -507,6 +507,8 @@ impl Encoder {
         let names_holders = match request.action {
             Action::ForceRelease => true,
             _ if request.once().is_some() => true,
+            // A first waiter that is counted makes the script ask for them.
+            Action::Release if request.is_last => true,
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
                 request.limit.is_counted() || self.counted.contains(&request.name)
             }
@@ -729,6 +731,19 @@ mod tests {
             Encoder::new(session).write(&request, Way::Script, &mut command);
             // EVAL, the script, the number of keys, four keys, the token and the ttl come before.
             assert_eq!(words_of(&command).get(9).map(String::as_str), Some(third));
+        }
+    }
+
+    /// A first waiter that is counted makes the script ask for them in a second request.
+    #[test]
+    fn a_release_that_is_the_last_request_names_those_that_may_have_the_lock_counted() {
+        let request =
+            Request::new(Action::Release, "lock:k".into(), Token::from_value("token"), Duration::ZERO);
+        for (is_last, keys) in [(false, "4"), (true, "5")] {
+            let request = Request { is_last, ..request.clone() };
+            let mut command = Vec::new();
+            Encoder::new(Session::for_a_test()).write(&request, Way::Script, &mut command);
+            assert_eq!(words_of(&command).get(2).map(String::as_str), Some(keys));
         }
     }
 

@@ -122,6 +122,7 @@ const RATE: &str = "no more begin in a `min_hold` than there are permits";
 const IN_TIME: &str = "each caller is back within its limit";
 const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
 const NOTHING_OWED: &str = "calls that were refused owe nothing";
+const FREE_BEHIND_EXIT: &str = "the locks of a process that ends behind a call are free";
 const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
 const GRANTED_ONCE: &str = "a caller that has had the lock is granted it no more";
 const CAUSE: &str = "a lock is lost only for a cause";

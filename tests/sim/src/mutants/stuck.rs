@@ -1,8 +1,8 @@
 //! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows
 //! them.
 
-use super::files::{HAND_OVER_LUA, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
-use super::{FEW_COMMANDS, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
+use super::files::{ENCODE, HAND_OVER_LUA, HANDLE, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
+use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -46,6 +46,46 @@ pub(super) const ALL: &[Mutant] = &[
             HOME,
             "if !self.is_watched.load(Ordering::SeqCst) && !",
             "if false && !self.is_watched.load(Ordering::SeqCst) && !",
+        )],
+    },
+    Mutant {
+        name: "release-is-left-to-the-loop",
+        wrong: "A call that does not wait for its release returns before that is written, and its process ends.",
+        violates: FREE_BEHIND_EXIT,
+        edits: &[edit(
+            HANDLE,
+            "if self.outlives_process && self.is_here() {",
+            "if false && self.outlives_process && self.is_here() {",
+        )],
+    },
+    Mutant {
+        name: "release-is-left-to-the-thread-of-the-loop",
+        wrong: "The same, where the loop has a thread of its own.",
+        violates: FREE_BEHIND_EXIT,
+        edits: &[edit(
+            HANDLE,
+            "self.resident.iter().for_each(|resident| resident.flush());",
+            "self.resident.iter().filter(|_| false).for_each(|resident| resident.flush());",
+        )],
+    },
+    Mutant {
+        name: "last-release-is-direct",
+        wrong: "A plain command of a process that ends finds a waiter of which the process has not heard: nobody sends the script.",
+        violates: FREE_BEHIND_EXIT,
+        edits: &[edit(
+            HELD,
+            "request.direct = !was_seen && !request.is_last && is_plain;",
+            "request.direct = !was_seen && is_plain;",
+        )],
+    },
+    Mutant {
+        name: "last-release-does-not-name-the-holders",
+        wrong: "The script of a process that ends finds a first waiter that is counted, and asks for the holders: nobody calls it again.",
+        violates: FREE_BEHIND_EXIT,
+        edits: &[edit(
+            ENCODE,
+            "Action::Release if request.is_last => true,",
+            "Action::Release if request.is_last && request.limit.is_counted() => true,",
         )],
     },
     Mutant {

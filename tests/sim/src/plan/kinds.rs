@@ -136,6 +136,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         leads: None,
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
         blocks: 0,
+        exits: false,
     }
 }
 

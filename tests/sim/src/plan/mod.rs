@@ -209,6 +209,8 @@ pub struct Hold {
     pub way: Way,
     /// Then it blocks its runtime for so long, in the same poll.
     pub blocks: u64,
+    /// Or its process ends, in the same poll. A [`Run`](Way::Run) releases in the background then.
+    pub exits: bool,
 }
 
 impl Hold {
@@ -235,6 +237,7 @@ impl Hold {
             leads: None,
             way: Way::Release,
             blocks: 0,
+            exits: false,
         }
     }
 }
@@ -587,6 +590,11 @@ impl Plan {
     /// True when nothing goes wrong, so that every call succeeds or waits too long.
     #[must_use]
     pub fn is_calm(&self) -> bool {
-        self.faults.is_empty() && self.calls.iter().all(|call| !matches!(call.what, What::ForceRelease(_)))
+        let meddles = |call: &Call| match &call.what {
+            What::ForceRelease(_) => true,
+            What::Hold(hold) => hold.exits,
+            _ => false,
+        };
+        self.faults.is_empty() && !self.calls.iter().any(meddles)
     }
 }

@@ -10,10 +10,10 @@ use super::once::once;
 use super::shares::{rates, shares, stopped_in_front};
 use super::tickets::tickets;
 use super::ticks::{leaping_clock, ticks};
-use super::{Fault, Hold, Plan, Way, What};
+use super::{Fault, Hold, Plan, Topology, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 14] = [
+pub(super) const STUCK: [(&str, Matter); 15] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -28,6 +28,7 @@ pub(super) const STUCK: [(&str, Matter); 14] = [
     ("rates", rates),
     ("stopped-in-front", stopped_in_front),
     ("older-data", older_data),
+    ("exits", exits),
 ];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The
@@ -141,6 +142,60 @@ fn blocking_callers(mut plan: Plan, random: &mut Rng) -> Plan {
             plan = plan.with_call(at + random.u64(0..hold + 300), 1, What::Hold(other));
         }
         at += hold + blocks + random.u64(200..1_500);
+    }
+    plan
+}
+
+/// Processes end right behind a call that does not wait for its release: behind a body, the drop of a
+/// guard, or an attempt at several locks of which others have one. Others have their locks at once.
+fn exits(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 4_000;
+    let (ending, keys) = (random.usize(2..6), random.u8(1..4));
+    plan.processes = processes(ending + 2);
+    let version = plan.topology.version();
+    plan.topology = match random.u32(0..8) {
+        0 => Topology::Quorum(version, 3),
+        1 => Topology::Cluster(version, 3),
+        2 => Topology::Sentinel(version),
+        _ => plan.topology,
+    };
+    for process in 0..ending {
+        plan.processes[process].own_thread = random.bool();
+        plan.processes[process].runtimes = random.usize(1..3);
+        let at = random.u64(0..3_000);
+        let key = random.u8(0..keys);
+        let mut call = Hold {
+            hold: one_of(random, &[0, 0, 3, 40, 400]),
+            way: one_of(random, &[Way::Drop, Way::Run]),
+            exits: true,
+            ..Hold::of(key)
+        };
+        if random.u32(0..4) == 0 {
+            // In a Cluster, several locks are of one slot.
+            call.keys = if matches!(plan.topology, Topology::One(_)) { vec![key, keys] } else { vec![key] };
+            call.wait = one_of(random, &[None, Some(0)]);
+            if call.wait.is_some() {
+                let holder = Hold { hold: 300, ..Hold::of(keys) };
+                plan = plan.with_call(at.saturating_sub(random.u64(20..100)), ending, What::Hold(holder));
+            }
+        }
+        // One comes while it has the lock, perhaps, and its process may not hear of that.
+        if random.bool() {
+            let is_quorum = matches!(plan.topology, Topology::Quorum(..));
+            let allows = if is_quorum { 1 } else { one_of(random, &[1, 1, 0, 3]) };
+            let comes = Hold { allows, wait: Some(20_000), hold: random.u64(0..60), ..Hold::of(key) };
+            let later = random.u64(0..=call.hold + 5);
+            plan = plan.with_call(at + later, ending + random.usize(0..2), What::Hold(comes));
+        }
+        plan = plan.with_call(at, process, What::Hold(call));
+        // Before, so that the process has worked for a while.
+        if random.bool() {
+            plan = plan.with_call(random.u64(0..=at), process, What::Hold(Hold::of(random.u8(0..keys))));
+        }
+    }
+    for _ in 0..random.usize(0..20) {
+        let other = Hold { wait: Some(20_000), hold: random.u64(0..60), ..Hold::of(random.u8(0..=keys)) };
+        plan = plan.with_call(random.u64(0..3_500), ending + random.usize(0..2), What::Hold(other));
     }
     plan
 }

@@ -604,6 +604,18 @@ impl World {
         network.connections.values().any(|open| open.process == process && open.client.is_some())
     }
 
+    /// The system of the process closes its connections.
+    pub(super) fn close_all_of(&self, process: ProcessId) {
+        let ids: Vec<_> = {
+            let network = self.network.borrow();
+            let theirs = network.connections.iter().filter(|(_, open)| open.process == process);
+            theirs.map(|(id, _)| *id).collect()
+        };
+        for id in ids {
+            self.close(id);
+        }
+    }
+
     pub(super) fn cut_all_of(&self, process: ProcessId) {
         self.cut_where(CutKind::Reset, |connection| connection.process == process);
     }

@@ -149,6 +149,12 @@ impl World {
         self.cut_all_of(process);
     }
 
+    /// It ends by itself: nothing of it runs again, and its connections end behind what it has written.
+    pub fn exit(&self, process: ProcessId) {
+        self.change(process, |process| process.is_dead = true);
+        self.close_all_of(process);
+    }
+
     /// Ends the process and its host: the servers keep its connections.
     pub fn power_off(&self, process: ProcessId) {
         self.change(process, |process| process.is_dead = true);

@@ -778,7 +778,11 @@ impl Held {
         if let Some(tick) = tick {
             request.set_tick(tick);
         }
-        request.direct = !was_seen && request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
+        // The process of a caller that does not wait may end next. The plain command may find a waiter of
+        // which this process has not heard, and would have to be followed by the script.
+        request.is_last = response.is_none();
+        let is_plain = request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
+        request.direct = !was_seen && !request.is_last && is_plain;
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }

@@ -37,7 +37,7 @@ fn one_with_a_fencing_token_does_so_too() {
         assert!(scenario.sent.iter().all(|(_, _, request)| request.direct && request.fenced));
         scenario.answers(action, Reply::Acquire(Verdict::Granted { fence: 7 }));
         assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7));
-        scenario.drops_guard(1);
+        let _released = scenario.releases(1);
         assert!(scenario.sent.iter().all(|(_, _, request)| request.direct));
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());
@@ -135,8 +135,23 @@ fn a_free_lock_is_taken_and_released_without_its_queue() {
         sends(&scenario, &[(1, action, true)]);
         scenario.answers(action, GRANTED);
         assert!(held(&mut outcome).is_some());
-        scenario.drops_guard(1);
+        let _released = scenario.releases(1);
         sends(&scenario, &[(1, Action::Release, true)]);
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
+}
+
+/// The process may end next: nobody would send the script behind a plain command that has found a waiter.
+#[test]
+fn a_release_that_nobody_waits_for_is_not_direct() {
+    for ends in [Scenario::drops_guard, Scenario::abandons] {
+        let mut scenario = Scenario::connected();
+        let mut outcome = unfenced(1, None, &mut scenario);
+        scenario.answers(JOIN, GRANTED);
+        assert!(held(&mut outcome).is_some());
+        ends(&mut scenario, 1);
+        sends(&scenario, &[(1, Action::Release, false)]);
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());
     }
@@ -153,7 +168,7 @@ fn a_request_in_vain_is_repeated_through_the_queue() {
         sends(&scenario, &[(1, then, false)]);
         scenario.answers(then, GRANTED);
         assert!(held(&mut outcome).is_some());
-        scenario.drops_guard(1);
+        let _released = scenario.releases(1);
         scenario.answers(Action::Release, IN_VAIN);
         sends(&scenario, &[(1, Action::Release, false)]);
         scenario.answers(Action::Release, Reply::Done);
@@ -166,7 +181,7 @@ fn a_lock_that_was_contended_is_asked_for_through_its_queue_until_it_is_free() {
     let mut scenario = Scenario::connected();
     let _outcome = unfenced(1, None, &mut scenario);
     scenario.answers(JOIN, GRANTED);
-    scenario.drops_guard(1);
+    let _released = scenario.releases(1);
     scenario.answers(Action::Release, IN_VAIN);
     scenario.answers(Action::Release, Reply::Done);
     let _outcome = unfenced(2, None, &mut scenario);

@@ -141,7 +141,7 @@ fn only_a_run_that_has_ended_well_ends_a_tick_that_is_retried() {
         if is_released {
             lease.ends_tick();
         }
-        scenario.drops_guard(1);
+        let _released = scenario.releases(1);
         let effect = scenario.next_tick().map(|tick| (tick.effect, tick.tick.at_ms));
         assert_eq!(effect, ends.then_some((TickEffect::Record, Some(NAMED))), "{has_failed} {is_released}");
         let direct = scenario.sent.first().map(|(_, _, request)| request.direct);
