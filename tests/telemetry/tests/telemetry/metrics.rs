@@ -447,7 +447,7 @@ async fn a_process_leads_from_the_lock_to_the_end_of_its_term_however_that_comes
     assert_eq!((leading(), ended("dropped")), (0.0, 1.0));
     let panics = || election.lead_blocking(|_| -> Result<(), LockError> { panic!("a body") });
     assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-    assert_eq!((leading(), ended("dropped")), (0.0, 2.0));
+    assert_eq!((leading(), ended("dropped"), ended("panicked")), (0.0, 1.0, 1.0));
     let lost = election.lead(async |term| {
         if ended("lost") < 1.0 {
             is_shown(term.number());
