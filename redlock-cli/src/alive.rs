@@ -28,7 +28,7 @@ pub(crate) enum Alive {
     Unlimited,
     /// Another caller has the lock, or none.
     Gone { next: Option<String> },
-    /// Of a lock that several hold, what was seen of each.
+    /// Several hold the lock: what was seen of each.
     Each { holders: Vec<OneOfThem>, watched: Duration },
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive,
     }
 }
 
-/// The same for each of those that hold a lock together: others come and go meanwhile, so the lease of
+/// Watches each of those that hold a lock together: others come and go meanwhile, so the lease of
 /// the lock says nothing of one of them.
 async fn watch_each(locks: &LockManager, seen: &LockInfo) -> Result<Alive, Failure> {
     let start = Instant::now();

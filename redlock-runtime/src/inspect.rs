@@ -524,7 +524,7 @@ impl LockManager {
     /// false when that holder had it no longer, and for a client of another kind, which has no
     /// token that tells it from the next one.
     ///
-    /// Of a lock that several hold, those that `seen` shows lose it, which are the first 100; those
+    /// If several hold the lock, those that `seen` shows lose it, which are the first 100; those
     /// that came later keep it. True when at least one of them had it. A holder of another manager
     /// learns it with its next renewal, after a third of its ttl.
     ///

@@ -16,7 +16,7 @@ const FORMAT: char = '2';
 /// of which a part is lost is no ticket.
 const CHECK_LENGTH: usize = 8;
 
-/// Of the bytes that a text shows.
+/// The checksum of the bytes that a text shows.
 fn check_of(bytes: &[u8]) -> String {
     let mut digest = Sha1::from(bytes).digest().to_string();
     digest.truncate(CHECK_LENGTH);

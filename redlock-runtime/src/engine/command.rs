@@ -122,8 +122,8 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    /// The same of a lock that limits how many bodies begin in that time, over all processes: the
-    /// server keeps it for so long whatever becomes of its holder.
+    /// The `min_hold` of a lock that limits how many bodies begin in that time, over all processes: the
+    /// server keeps the lock for so long whatever becomes of its holder.
     pub(crate) keeps: Option<Duration>,
     /// How many may be inside at once.
     pub(crate) limit: Limit,
@@ -504,7 +504,7 @@ pub(crate) struct Unconfirmed {
     pub(crate) request: Request,
     /// When its caller stops waiting; `None`: never.
     pub(crate) gives_up_at: Option<Moment>,
-    /// Of a record.
+    /// What a release leaves in a record.
     pub(crate) kept: Option<Kept>,
 }
 

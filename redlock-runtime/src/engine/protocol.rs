@@ -32,7 +32,7 @@ pub(crate) struct Request {
     /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
     /// without such commands does what it does for other requests.
     pub(crate) direct: bool,
-    /// Of a release: no other request may follow it, because the process may end behind it.
+    /// True for a release behind which the process may end, so that no other request can follow it.
     pub(crate) is_last: bool,
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
     /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
@@ -58,7 +58,7 @@ pub(crate) enum Rare {
     /// Of a lock whose body runs once. It is part of the place in the queue, too.
     Once(OnceRequest),
     Announcement(Announcement),
-    /// Of a lock that limits a rate: its `min_hold`. It is part of the place in the queue, too.
+    /// The `min_hold` of a lock that limits a rate. It is part of the place in the queue, too.
     Keeps(Duration),
 }
 
@@ -511,7 +511,7 @@ pub(crate) struct Push {
     /// same ttl and draw no fencing token. The process passes the lock on to them in this order.
     /// The [secret](Token::secret) of each, one behind the other.
     pub(crate) followers: Box<str>,
-    /// Of a grant: its fencing token is not above each one that may have been given before. The
+    /// True for a grant whose fencing token is not above each one that may have been given before. The
     /// [phase](Verdict::Granted) of a counted lock may be older than those.
     pub(crate) is_undercut: bool,
 }
@@ -553,8 +553,8 @@ pub(crate) enum Refusal {
     /// A direct request may have taken the lock, and no fencing token came with it that is above all
     /// before: the repeated request draws one.
     NoFence,
-    /// The same, and access rules forbid the command that tells whether the lock was held all the
-    /// time: later requests are not direct.
+    /// The fencing token is refused as in `NoFence`, and access rules forbid the command that tells whether
+    /// the lock was held all the time: later requests are not direct.
     NoLook,
     /// The server is loading, failing over, busy with a script …
     Transient(Arc<str>),

@@ -63,7 +63,7 @@ pub(crate) struct Lease {
     tick: Option<Box<RunOfTick>>,
     /// For a tick, or for a body that runs once.
     is_run: bool,
-    /// Of a leader. It is boxed because most locks are not those of an election.
+    /// The signs of life of a leader. It is boxed because most locks are not those of an election.
     heartbeat: OnceLock<Box<Heartbeat>>,
     /// See [`Begin`].
     begun: AtomicU64,

@@ -53,7 +53,7 @@ impl Trace {
     }
 }
 
-/// That of a value that refuses to be serialized.
+/// A value refuses to be serialized.
 #[derive(Debug)]
 struct Failed;
 

@@ -196,7 +196,7 @@ impl OnceRequest {
         Ok(R::from_result(output.map(Once::into_inner)))
     }
 
-    /// The same for one that a function makes of the guard.
+    /// Spawns a body that a function makes of the guard.
     ///
     /// # Errors
     ///

@@ -215,7 +215,7 @@ fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
     })
 }
 
-/// Of a member of the holders. One that a foreign client has written is named, and has no owner.
+/// The token of a member of the holders. One that a foreign client has written is named, and has no owner.
 fn token_in(member: &Value) -> Token {
     let token = text(member).and_then(|member| Some(Token::from_value(member.split_once('|')?.0)));
     let bytes = if let Value::BulkString(bytes) = member { bytes } else { &[][..] };

@@ -102,7 +102,7 @@ pub(super) const CONFIRM: &[&str] = parts!(granted keep mark renew);
 /// The same for one of several that have a counted lock.
 pub(super) const CONFIRM_COUNTED: &str = part::confirm_counted;
 
-/// The same for the record that a release has stored.
+/// Has the replicas confirm the record that a release has stored.
 pub(super) const CONFIRM_RECORD: &str = part::confirm_record;
 
 /// What the scripts call, on this connection.

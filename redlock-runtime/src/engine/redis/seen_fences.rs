@@ -35,7 +35,7 @@ struct Seen {
 }
 
 impl SeenFences {
-    /// Of the clock from which this lock has its numbers; 0 when none was seen.
+    /// The largest number from the clock that this lock draws from; 0 when none was seen.
     pub(super) fn largest(&self, keyspace: &Keyspace, lock: &str) -> u64 {
         match keyspace {
             Keyspace::Server { .. } => self.on_a_server(),
@@ -46,7 +46,7 @@ impl SeenFences {
         }
     }
 
-    /// The same where there is one clock.
+    /// The largest number of a server, which has one clock for all its locks.
     pub(super) fn on_a_server(&self) -> u64 {
         self.0.on_a_server.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// Of a host name or an address that a server names, in bytes: DNS has no longer name.
+/// The longest host name or address that a server may name, in bytes: DNS has no longer name.
 pub(super) const LONGEST_HOST: usize = 255;
 
 /// Where a server is.

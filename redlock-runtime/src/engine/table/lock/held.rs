@@ -89,7 +89,7 @@ pub(super) struct Held {
     since: Moment,
     /// After a release before its end, the key stays until then. It counts from the begin of the body.
     min_hold: Option<Duration>,
-    /// The same, also where its process dies, or its lease ends.
+    /// A `min_hold` that the server keeps also where the process dies or the lease ends.
     keeps: Option<Duration>,
     /// The end of a ticket: the key stays until then.
     left_until: Option<Moment>,

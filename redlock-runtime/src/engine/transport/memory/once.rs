@@ -19,7 +19,7 @@ struct Record {
     expires: Moment,
     runner: Token,
     known: RunRecord,
-    /// Of a body that runs again because its result could not be decoded: the record of that result.
+    /// The record of the result that could not be decoded, while the body runs again.
     before: Option<Box<Record>>,
 }
 
