@@ -559,10 +559,12 @@ impl LockManager {
         // For each node of a quorum, a quarter of it.
         let ttl = self.io_timeout().saturating_mul(4);
         let together = seen.holders.iter().filter_map(|holder| holder.call.clone()).filter(Token::is_ours);
-        let sent: Vec<_> = (seen.value.named().into_iter().chain(together))
-            .map(|token| {
+        let alone = seen.value.named().into_iter().map(|token| (token, false));
+        let sent: Vec<_> = alone
+            .chain(together.map(|token| (token, true)))
+            .map(|(token, among_several)| {
                 let (caller, outcome) = oneshot::channel();
-                let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, caller };
+                let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, among_several, caller };
                 self.send_admin(Some(key), op, outcome)
             })
             .collect();

@@ -122,7 +122,7 @@ impl LockManager {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
         let (name, token) = (self.name(key), ticket.token().clone());
-        let op = AdminOp::ReleaseToken { name, token, ttl: self.io_timeout(), caller };
+        let op = AdminOp::ReleaseToken { name, token, ttl: self.io_timeout(), among_several: false, caller };
         self.send_admin(Some(key), op, outcome).await
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 use super::protocol::{
-    Action, Confirmation, Disconnected, Id, Inspection, LastTick, Once, Reply, Request, Run, RunRecord,
+    Action, Confirmation, Disconnected, Id, Inspection, LastTick, Once, Releases, Reply, Request, Run,
+    RunRecord,
 };
 use crate::engine::hold_times::HoldKind;
 use crate::ground::capabilities::Abilities;
@@ -295,6 +296,8 @@ pub(crate) enum AdminOp {
         name: Arc<str>,
         token: Token,
         ttl: Duration,
+        /// The inspection has found it among several that hold the lock.
+        among_several: bool,
         caller: oneshot::Sender<Result<bool, LockError>>,
     },
     /// What is known of a body that runs once.
@@ -337,8 +340,10 @@ impl AdminOp {
 
     pub(crate) fn request(&self) -> Request {
         let (action, name) = match self {
-            Self::ReleaseToken { name, token, ttl, .. } => {
-                return Request::new(Action::Release, Arc::clone(name), token.clone(), *ttl);
+            Self::ReleaseToken { name, token, ttl, among_several, .. } => {
+                let release = Request::new(Action::Release, Arc::clone(name), token.clone(), *ttl);
+                let kind = if *among_several { Releases::AmongSeveral } else { Releases::Usual };
+                return Request { release: kind, ..release };
             }
             Self::Inspect { name, .. } => (Action::Inspect, name),
             Self::Leader { name, watches: true, .. } => (Action::WatchLeader, name),

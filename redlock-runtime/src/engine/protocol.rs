@@ -17,6 +17,16 @@ pub(crate) const CLAIM: Duration = Duration::from_secs(1);
 /// A queue on a server expires this long after a waiter has last asked.
 pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(60);
 
+/// What a release needs beyond what the lock asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Releases {
+    Usual,
+    /// The process may end behind it, so no other request can follow.
+    Last,
+    /// It takes the place of one of several that hold the lock: any server looks for it among them.
+    AmongSeveral,
+}
+
 /// One script call. Each is idempotent by token, so a request whose reply was lost is repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -32,8 +42,7 @@ pub(crate) struct Request {
     /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
     /// without such commands does what it does for other requests.
     pub(crate) direct: bool,
-    /// True for a release behind which the process may end, so that no other request can follow it.
-    pub(crate) is_last: bool,
+    pub(crate) release: Releases,
     /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
     /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
     pub(crate) passed_on: Option<Arc<PassedOn>>,
@@ -118,7 +127,7 @@ impl Request {
             ttl,
             fenced: true,
             direct: false,
-            is_last: false,
+            release: Releases::Usual,
             passed_on: None,
             releases: 1,
             limit: Limit::ONE,

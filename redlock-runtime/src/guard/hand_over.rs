@@ -154,7 +154,7 @@ impl Drop for Untaken<'_> {
             self.outcome.try_recv()
         {
             let (caller, _) = oneshot::channel();
-            let op = AdminOp::ReleaseToken { name, token, ttl: self.lasts, caller };
+            let op = AdminOp::ReleaseToken { name, token, ttl: self.lasts, among_several: false, caller };
             let by = self.engine.now().after(self.engine.io_timeout());
             let call = AdminCall { key: Some(Arc::clone(self.key)), op, by };
             self.engine.send(Command::Admin { id: self.engine.new_id(), call: Box::new(call) });

@@ -8,7 +8,7 @@ use super::fence_floor::{ABOVE_ALL, FenceFloor, Floor};
 use super::handshake::{LateRequests, NativeDelete, Session};
 use super::scripts::{Script, SentScripts};
 use crate::engine::protocol::{
-    Action, Id, Mode, Once, OnceRequest, PassedOn, Request, Run, TickEffect, TickRequest,
+    Action, Id, Mode, Once, OnceRequest, PassedOn, Releases, Request, Run, TickEffect, TickRequest,
 };
 use crate::ground::clock::Moment;
 use crate::ground::host::HashSet;
@@ -191,7 +191,9 @@ impl Encoder {
             }
             Action::ExpireLater if request.limit.is_counted() => Some(Script::End),
             Action::Release if request.limit.is_counted() => Some(Script::Leave),
-            Action::Release if !self.session.queues => Some(Script::GiveUp),
+            Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
+                Some(Script::GiveUp)
+            }
             Action::Renew { .. } | Action::ExpireLater if request.passed_on.is_some() => Some(Script::PassOn),
             action => Script::of(action),
         }
@@ -342,7 +344,7 @@ impl Encoder {
             | Action::Ping { .. } => {
                 command.arg("1").arg(&*request.name).arg(request.token.value());
             }
-            Action::Release if !self.session.queues => {
+            Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
                 command.arg("1").arg(&*request.name).arg(request.token.value());
                 for token in request.passed_on.iter().flat_map(|passed_on| &passed_on.to) {
                     command.arg(token.value());
@@ -508,7 +510,7 @@ impl Encoder {
             Action::ForceRelease => true,
             _ if request.once().is_some() => true,
             // A first waiter that is counted makes the script ask for them.
-            Action::Release if request.is_last => true,
+            Action::Release if request.release != Releases::Usual => true,
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
                 request.limit.is_counted() || self.counted.contains(&request.name)
             }
@@ -739,8 +741,9 @@ mod tests {
     fn a_release_that_is_the_last_request_names_those_that_may_have_the_lock_counted() {
         let request =
             Request::new(Action::Release, "lock:k".into(), Token::from_value("token"), Duration::ZERO);
-        for (is_last, keys) in [(false, "4"), (true, "5")] {
-            let request = Request { is_last, ..request.clone() };
+        for (release, keys) in [(Releases::Usual, "4"), (Releases::Last, "5"), (Releases::AmongSeveral, "5")]
+        {
+            let request = Request { release, ..request.clone() };
             let mut command = Vec::new();
             Encoder::new(Session::for_a_test()).write(&request, Way::Script, &mut command);
             assert_eq!(words_of(&command).get(2).map(String::as_str), Some(keys));

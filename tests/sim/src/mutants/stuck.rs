@@ -74,7 +74,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FREE_BEHIND_EXIT,
         edits: &[edit(
             HELD,
-            "request.direct = !was_seen && !request.is_last && is_plain;",
+            "request.direct = !was_seen && request.release == Releases::Usual && is_plain;",
             "request.direct = !was_seen && is_plain;",
         )],
     },
@@ -84,8 +84,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FREE_BEHIND_EXIT,
         edits: &[edit(
             ENCODE,
-            "Action::Release if request.is_last => true,",
-            "Action::Release if request.is_last && request.limit.is_counted() => true,",
+            "Action::Release if request.release != Releases::Usual => true,",
+            "Action::Release if request.release == Releases::AmongSeveral => true,",
         )],
     },
     Mutant {

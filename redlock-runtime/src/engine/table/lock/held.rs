@@ -19,7 +19,8 @@ use super::successors::{Successors, TOLD_AFTER, Turn};
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{
-    Action, CLAIM, Disconnected, OnceRequest, Rare, Refusal, Reply, Request, Run, TickEffect, TickRequest,
+    Action, CLAIM, Disconnected, OnceRequest, Rare, Refusal, Releases, Reply, Request, Run, TickEffect,
+    TickRequest,
 };
 use crate::engine::table::lock::waiting::{Waiting, unrun};
 use crate::ground::clock::Moment;
@@ -780,9 +781,9 @@ impl Held {
         }
         // The process of a caller that does not wait may end next. The plain command may find a waiter of
         // which this process has not heard, and would have to be followed by the script.
-        request.is_last = response.is_none();
+        request.release = if response.is_none() { Releases::Last } else { Releases::Usual };
         let is_plain = request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
-        request.direct = !was_seen && !request.is_last && is_plain;
+        request.direct = !was_seen && request.release == Releases::Usual && is_plain;
         if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }
