@@ -284,6 +284,58 @@ pub(crate) fn dead_waiters_in_front_are_passed_over_and_one_that_gives_up_lets_t
     assert!(scripts.state().waiting.is_empty());
 }
 
+/// Those behind them had others in front that were told: nobody would tell them when the leases end.
+#[test]
+pub(crate) fn whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then() {
+    for number in [2, 1] {
+        let mut scripts = scripts(&["one", "two", "three", "four"]);
+        let (inside, _) = scripts.inside(2, LONG, "one");
+        scripts.inside(2, LONG, "one");
+        let waiters = ["two", "three", "four"].map(|inbox| scripts.waiting(1, LONG, inbox).0);
+        for _ in 0..2 {
+            let dead = scripts.caller(2, LONG, "dead");
+            let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &dead.place()]);
+        }
+        assert_eq!(scripts.state().waiting.len(), 5);
+        // It has a single try, or gives up its place.
+        if number == 2 {
+            let tries = scripts.caller(2, LONG, "one");
+            assert!(!scripts.ask(&tries, "0").is_inside());
+        } else {
+            assert!(!scripts.leave(&waiters[2]));
+        }
+        assert_eq!(
+            scripts.state().waiting[..2],
+            [&waiters[0], &waiters[1]].map(|waiter| waiter.token.clone())
+        );
+        for (waiter, inbox) in waiters.iter().zip(["two", "three"]) {
+            let pushes = scripts.pushes(inbox);
+            let [(what, token, left)] = &pushes[..] else { panic!("{inbox}: {pushes:?}") };
+            assert!(
+                what == "next" && *token == waiter.token && (9_000..=10_001).contains(left),
+                "{pushes:?}"
+            );
+        }
+        assert!(scripts.pushes("four").is_empty(), "{inside:?}");
+    }
+    // The lease of a stuck process is over, and its waiters leave.
+    let mut scripts = scripts(&["one", "two", "stuck"]);
+    scripts.inside(2, 60, "stuck");
+    let (inside, _) = scripts.inside(2, LONG, "one");
+    let _places = [(); 2].map(|()| scripts.waiting(1, LONG, "stuck"));
+    let (waiter, _) = scripts.waiting(1, LONG, "two");
+    pass(62);
+    let tries = scripts.caller(1, LONG, "one");
+    assert!(!scripts.ask(&tries, "0").is_inside());
+    let state = scripts.only_inside(&[&inside]);
+    assert_eq!(state.waiting, std::slice::from_ref(&waiter.token));
+    let pushes = scripts.pushes("two");
+    assert!(
+        pushes.iter().any(|(what, token, left)| what == "next" && *token == waiter.token && *left > 9_000),
+        "{pushes:?}"
+    );
+}
+
 #[test]
 pub(crate) fn a_thousand_readers_enter_in_four_scripts() {
     let mut scripts = scripts(&["one", "two"]);

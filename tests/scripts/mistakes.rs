@@ -51,6 +51,31 @@ const MISTAKES: &[Mistake] = &[
         "waiters",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
+    // Who tells those that are in front now.
+    mistake(
+        "counted",
+        "have_left = have_left or gone > 0",
+        "",
+        counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "counted",
+        "have_left or next(inboxes) ~= nil",
+        "have_left",
+        counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "acquire",
+        "(waits or have_left)",
+        "waits",
+        counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "counted",
+        "if have_left and inside > 0 then",
+        "if is_inside or #granted > 0 then",
+        counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
+    ),
     // Who keeps out those behind it, and does not answer.
     mistake(
         "enter",

@@ -584,3 +584,27 @@ fn a_process_that_ends_behind_a_call_leaves_the_lock_to_a_waiter_of_which_it_has
         });
     }
 }
+
+/// A caller that did not get in cleared dead waiters away, and told nobody: the one that was then the
+/// first slept when the last lease ended.
+#[test]
+fn a_waiter_that_becomes_the_first_one_hears_when_the_leases_of_dead_holders_end() {
+    holds(|seed| {
+        let permit = |hold| Hold { allows: 2, hold, ..Hold::of(0) };
+        let waiter = |allows| What::Hold(Hold { allows, hold: 1_000, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 8)
+            .with_call(0, 0, What::Hold(Hold { hold: 1_300, ..Hold::of(0) }))
+            .with_call(50, 1, waiter(2))
+            .with_call(60, 2, waiter(2))
+            .with_call(70, 3, waiter(0))
+            .with_call(100, 4, waiter(1))
+            .with_call(110, 5, waiter(1))
+            .with_call(1_800, 6, What::Hold(Hold { wait: Some(0), ..permit(0) }));
+        plan.length = 5_000;
+        plan.faults.push((1_200, Fault::Kill(4)));
+        plan.faults.push((1_330 + seed, Fault::Kill(1)));
+        plan.faults.push((1_400 + seed, Fault::Kill(2)));
+        plan.faults.push((1_500 + seed, Fault::Kill(3)));
+        plan
+    });
+}

@@ -58,11 +58,11 @@ if not is_over then
     join()
     leave_unanswered()
     set_mark(value, pttl, holder, grace)
-    -- Others may be in front that have room, or are dead.
-    if counted then
-      counted, left = let_in()
-      if counted == false then return {3} end
-    end
+  end
+  -- Others may be in front that have room, or are dead.
+  if counted and (waits or have_left) then
+    counted, left = let_in()
+    if counted == false then return {3} end
   end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.

@@ -24,6 +24,8 @@ end
 -- What the lock says, and of it: the least that one of them allows, or one that has left. How many are inside, and of them those
 -- that are not written yet.
 local written, limit, phase, inside, entering, entering_least = nil, nil, nil, 0, {}, 0
+-- Waiters have left the queue, and those behind them may have been told nothing.
+local have_left = false
 local mine = token .. '|' .. number_of(kind) .. '|' .. without_tag(ARGV[4] or '')
 
 local function now_ms()
@@ -52,6 +54,7 @@ local function look(value)
     if next(stuck) then
       local inboxes = drop(stuck)
       if not inboxes then return false end
+      have_left = have_left or next(inboxes) ~= nil
       for inbox in pairs(inboxes) do redis.pcall('PUBLISH', inbox, 'gone||0|0||' .. lock) end
     end
     if #over > 0 then redis.call('ZREM', holders, unpack(over)) end
@@ -170,7 +173,7 @@ end
 -- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
 -- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
 -- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
--- who_is_inside(), and what is left for the caller. Behind them: whether anyone has entered.
+-- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
 let_in = function(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
@@ -206,11 +209,12 @@ let_in = function(lasts)
       gone = i
     end
     if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
+    have_left = have_left or gone > 0
     enter()
     is_over = is_over or #members < size
     looked, size = looked + gone, TOGETHER
   end
-  if is_inside or #granted > 0 then
+  if have_left and inside > 0 then
     local waiters = first_two()
     local _, _, first = read(waiters[1])
     tell_each(first == ARGV[4] and waiters or all_told())
@@ -221,14 +225,14 @@ let_in = function(lasts)
   if is_inside then return token end
   if not is_over then return false end
   if inside == 0 then return nil end
-  return who_is_inside(), left_for(number_of(kind)), #granted > 0
+  return who_is_inside(), left_for(number_of(kind)), have_left
 end
 
--- Behind one that has left: those enter that have room now. Without any, the first two are told, if it had a place among them or was
--- inside, with this score. Returns false when the caller has to call again.
+-- Behind one that has left: those enter that have room now. If `let_in` tells nobody, the first two are told, if it had a place among
+-- them or was inside, with this score. Returns false when the caller has to call again.
 local function let_others_in(place, score)
-  local who, _, changed = let_in()
-  if who and not changed and (score or place and place < 2) then tell_each(first_two(), score) end
+  local who, _, are_told = let_in()
+  if who and not are_told and (score or place and place < 2) then tell_each(first_two(), score) end
   if who == nil then
     -- As in release.lua.
     redis.call('DEL', lock)
