@@ -292,8 +292,7 @@ impl Election {
     }
 
     /// [`lead`](Self::lead) for a function that makes a future for each term, such as a closure
-    /// that borrows from the code around it: its future is `Send` in every place where the future
-    /// of the body is.
+    /// that borrows from the code around it. If the future of the body is `Send`, so is this one.
     ///
     /// In a task that is spawned, or in a method that returns a boxed future, rustc refuses the
     /// future of [`lead`](Self::lead) if the body borrows anything: "implementation of `Send` is not
