@@ -336,6 +336,64 @@ pub(crate) fn whoever_clears_the_front_of_the_queue_tells_those_that_are_the_fir
     );
 }
 
+/// A caller that finds the queue full clears dead waiters away, whether it then has a place or not.
+#[test]
+pub(crate) fn a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then() {
+    for held_by in ["a token", "a foreign client", "several"] {
+        for (number, is_full) in [(1, true), (1, false), (2, true), (2, false)] {
+            let mut scripts = scripts(&["one", "two", "three", "four"]);
+            match held_by {
+                "a token" => drop(scripts.inside(1, LONG, "one")),
+                "several" => drop([(); 2].map(|()| scripts.inside(2, LONG, "one"))),
+                _ => scripts.run(&["SET", LOCK, "foreign", "PX", "10000"]),
+            }
+            let waiters = ["two", "three", "four"].map(|inbox| scripts.waiting(2, LONG, inbox).0);
+            for _ in 0..2 {
+                let dead = scripts.caller(2, LONG, "dead");
+                let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &dead.place()]);
+            }
+            for inbox in ["two", "three", "four"] {
+                scripts.pushes(inbox);
+            }
+            scripts.at_most = if is_full { 3 } else { 4 };
+            let caller = scripts.caller(number, LONG, "one");
+            let answer = scripts.ask(&caller, "join");
+            assert_eq!(answer == Answer::Full(3), is_full, "{answer:?}");
+            let expected = if held_by == "a foreign client" { 0..=0 } else { 9_000..=10_001 };
+            for (waiter, inbox) in waiters.iter().zip(["two", "three"]) {
+                let pushes = scripts.pushes(inbox);
+                let [(what, token, left)] = &pushes[..] else { panic!("{held_by}, {inbox}: {pushes:?}") };
+                assert!(what == "next" && *token == waiter.token && expected.contains(left), "{pushes:?}");
+            }
+            assert!(scripts.pushes("four").is_empty());
+        }
+    }
+}
+
+/// The lock was taken past its queue, behind the lease of a stuck process.
+#[test]
+pub(crate) fn behind_the_waiters_of_a_stuck_process_the_first_two_are_told() {
+    for number in [1, 2] {
+        let mut scripts = scripts(&["one", "two", "stuck"]);
+        let (holder, _) = scripts.inside(1, LONG, "one");
+        for _ in 0..3 {
+            scripts.waiting(1, LONG, "stuck");
+        }
+        let (waiter, _) = scripts.waiting(1, LONG, "two");
+        assert!(scripts.leave(&holder));
+        // Its lease and the grace are over.
+        let _: u32 = scripts.run(&["DEL", LOCK]);
+        let (past, _) = scripts.inside(1, LONG, "one");
+        scripts.pushes("two");
+        let (caller, _) = scripts.waiting(number, LONG, "one");
+        let state = scripts.only_inside(&[&past]);
+        assert_eq!(state.waiting, [waiter.token.clone(), caller.token]);
+        let pushes = scripts.pushes("two");
+        let [(what, token, left)] = &pushes[..] else { panic!("{pushes:?}") };
+        assert!(what == "next" && *token == waiter.token && *left > 9_000, "{pushes:?}");
+    }
+}
+
 #[test]
 pub(crate) fn a_thousand_readers_enter_in_four_scripts() {
     let mut scripts = scripts(&["one", "two"]);

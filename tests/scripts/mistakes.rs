@@ -59,9 +59,9 @@ const MISTAKES: &[Mistake] = &[
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "counted",
-        "have_left or next(inboxes) ~= nil",
-        "have_left",
+        "stuck",
+        "have_left = have_left or #gone > 0",
+        "",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
@@ -75,6 +75,48 @@ const MISTAKES: &[Mistake] = &[
         "if have_left and inside > 0 then",
         "if is_inside or #granted > 0 then",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "place",
+        "    have_left = true\n",
+        "",
+        counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "place",
+        "if inside > 0 then return let_in() ~= false end",
+        "",
+        counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "place",
+        "holder and math.max(left, 0) or 0",
+        "math.max(left, 0)",
+        counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "acquire",
+        "have_left and not tell_those_in_front",
+        "false and not tell_those_in_front",
+        counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "enter",
+        "have_left and not tell_those_in_front",
+        "false and not tell_those_in_front",
+        counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
+    ),
+    mistake(
+        "acquire",
+        "if have_left and not counted then",
+        "if false then",
+        counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
+    ),
+    mistake(
+        "enter",
+        "if have_left then tell_those_in_front(holder, left) end",
+        "",
+        counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
     ),
     // Who keeps out those behind it, and does not answer.
     mistake(

@@ -411,7 +411,7 @@ impl Lock {
             self.drop_stuck(&request.name, inbox);
         }
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
-            if let Some(waiters) = self.too_many(mode) {
+            if let Some(waiters) = self.too_many(&request.name, mode, now) {
                 return Verdict::QueueFull { waiters };
             }
             if !self.is_free() || !self.queue.is_empty() {
@@ -437,12 +437,17 @@ impl Lock {
         self.busy(request, now, None)
     }
 
-    /// How many wait, if no more may. Those whose engines have ended do not count.
-    fn too_many(&mut self, mode: Mode) -> Option<u32> {
+    /// How many wait, if no more may. Those whose engines have ended leave, and the first two of the
+    /// others are told.
+    fn too_many(&mut self, name: &Arc<str>, mode: Mode, now: Moment) -> Option<u32> {
         let (Mode::Join { at_most } | Mode::JoinAgain { at_most }) = mode else { return None };
         let count = |queue: &VecDeque<Waiter>| u32::try_from(queue.len()).unwrap_or(u32::MAX);
         if count(&self.queue) >= at_most {
+            let before = self.queue.len();
             self.queue.retain(|waiter| !waiter.inbox.is_closed());
+            if self.queue.len() < before {
+                self.tell_next(name, now);
+            }
         }
         Some(count(&self.queue)).filter(|waiters| *waiters >= at_most)
     }
@@ -484,7 +489,7 @@ impl Lock {
         let lasts = if has_waited { request.lasts().min(CLAIM) } else { request.lasts() };
         if self.inside.get(token).is_none() {
             let is_queued = self.queue.iter().any(|waiter| waiter.token == *token);
-            if let Some(waiters) = self.too_many(mode).filter(|_| !is_queued) {
+            if let Some(waiters) = self.too_many(name, mode, now).filter(|_| !is_queued) {
                 return Verdict::QueueFull { waiters };
             }
             let has_to_wait = self.holder.is_some() || !self.inside.has_room(limit);

@@ -47,7 +47,9 @@ end
 local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
   local waiters, is_full = count_waiters()
-  if is_full then return {2, waiters} end
+  if is_full then
+    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+  end
   others_wait = waiters > 0
 end
 if not is_over then
@@ -58,6 +60,7 @@ if not is_over then
     join()
     leave_unanswered()
     set_mark(value, pttl, holder, grace)
+    if have_left and not counted then tell_those_in_front(holder, left) end
   end
   -- Others may be in front that have room, or are dead.
   if counted and (waits or have_left) then

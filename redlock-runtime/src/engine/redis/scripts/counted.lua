@@ -24,8 +24,6 @@ end
 -- What the lock says, and of it: the least that one of them allows, or one that has left. How many are inside, and of them those
 -- that are not written yet.
 local written, limit, phase, inside, entering, entering_least = nil, nil, nil, 0, {}, 0
--- Waiters have left the queue, and those behind them may have been told nothing.
-local have_left = false
 local mine = token .. '|' .. number_of(kind) .. '|' .. without_tag(ARGV[4] or '')
 
 local function now_ms()
@@ -54,7 +52,6 @@ local function look(value)
     if next(stuck) then
       local inboxes = drop(stuck)
       if not inboxes then return false end
-      have_left = have_left or next(inboxes) ~= nil
       for inbox in pairs(inboxes) do redis.pcall('PUBLISH', inbox, 'gone||0|0||' .. lock) end
     end
     if #over > 0 then redis.call('ZREM', holders, unpack(over)) end

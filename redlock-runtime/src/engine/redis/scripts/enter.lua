@@ -41,7 +41,9 @@ local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
   local is_full
   waiters, is_full = count_waiters()
-  if is_full then return {2, waiters} end
+  if is_full then
+    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+  end
   others_wait = waiters > 0
 end
 
@@ -51,6 +53,7 @@ if not limit and not is_over then
     if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
     join()
     set_mark(value, pttl, holder, grace)
+    if have_left then tell_those_in_front(holder, left) end
   end
   holder = holder or string.sub(value, 1, SHOWN)
 else

@@ -25,8 +25,19 @@ local function count_waiters()
     local its_token, _, its_inbox = read(member)
     if not its_token or not is_heard(its_token, its_inbox) then dead[#dead + 1] = member end
   end
-  if #dead > 0 then waiters = waiters - redis.call('ZREM', queue, unpack(dead)) end
+  if #dead > 0 then
+    waiters = waiters - redis.call('ZREM', queue, unpack(dead))
+    have_left = true
+  end
   return waiters, waiters >= most
+end
+
+-- Others have left in front of those that are in front now. Returns false when the caller has to call again.
+local function tell_those_in_front(holder, left)
+  if inside > 0 then return let_in() ~= false end
+  -- A foreign client releases without a push: as in release.lua.
+  tell(all_told(), holder and math.max(left, 0) or 0, time(), '')
+  return true
 end
 
 local function join()

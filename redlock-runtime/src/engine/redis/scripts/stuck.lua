@@ -8,6 +8,9 @@ local function without_tag(inbox)
   return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
 end
 
+-- Waiters have left the queue, and those behind them may have been told nothing.
+local have_left = false
+
 -- All waiters of these processes leave the queue: `stuck` has their inboxes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
 local function drop(stuck)
@@ -22,6 +25,7 @@ local function drop(stuck)
   for i = 1, #gone, TOGETHER do
     redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
   end
+  have_left = have_left or #gone > 0
   return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
 end
 

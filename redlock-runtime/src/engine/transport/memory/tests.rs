@@ -83,6 +83,29 @@ fn a_stuck_process_costs_one_claim() {
 }
 
 #[test]
+fn a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then() {
+    const TTL: Duration = Duration::from_secs(30);
+    const JOIN: Action = Action::Acquire(Mode::Join { at_most: 4 });
+    let request = |token: &str| Request::new(JOIN, "k".into(), Token::from_value(token), TTL);
+    let node = MemoryNode::named("full");
+    let [(here, _kept), (dead, ended), (lives, mut hints)] = [(); 3].map(|()| unbounded_channel());
+    let start = Moment::now();
+    for (token, inbox) in [("holder", &here), ("a", &dead), ("b", &dead), ("c", &lives), ("d", &lives)] {
+        node.execute(&request(token), inbox, start);
+    }
+    drop(ended);
+    let reply = node.execute(&request("e"), &here, start);
+    assert!(matches!(reply, Reply::Acquire(Verdict::Busy { .. })), "{reply:?}");
+    let told = std::iter::from_fn(|| hints.try_recv().ok()).filter_map(|event| match event {
+        ConnectionEvent::Push(push) => Some((push.token, push.kind)),
+        _ => None,
+    });
+    let hint = PushKind::Next { claim: TTL, at: server_time(start) };
+    let hint_of = |token| (Token::from_value(token), hint.clone());
+    assert_eq!(told.collect::<Vec<_>>(), ["c", "d"].map(hint_of));
+}
+
+#[test]
 fn a_first_waiter_without_room_that_does_not_answer_is_passed_over() {
     const TTL: Duration = Duration::from_secs(30);
     const JOIN: Action = Action::Acquire(Mode::Join { at_most: 100 });
