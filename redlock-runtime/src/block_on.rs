@@ -9,10 +9,10 @@ use std::task::{Context, Waker};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
+use crate::base::alarm::Alarm;
+use crate::base::clock::{Clock, Moment};
 use crate::engine::handle::Engine;
-use crate::engine::home::{Blocked, about_to_block};
-use crate::ground::alarm::Alarm;
-use crate::ground::clock::{Clock, Moment};
+use crate::engine::runner::{Blocked, about_to_block};
 
 /// Blocks this thread until `future` is ready, which waits for this engine. On a worker of a
 /// multi-thread tokio runtime the worker's other tasks move to another thread first.

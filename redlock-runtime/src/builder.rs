@@ -6,11 +6,11 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::base::credentials::Credentials;
+use crate::base::telemetry::{Events, LockEvent};
 use crate::defaults::Defaults;
-use crate::engine::redis::login::CredentialSource;
-use crate::engine::redis::tls::TlsSettings;
-use crate::ground::credentials::Credentials;
-use crate::ground::telemetry::{Events, LockEvent};
+use crate::engine::redis::connect::login::CredentialSource;
+use crate::engine::redis::connect::tls::TlsSettings;
 
 /// The settings of a [`LockManager`](crate::LockManager).
 /// [`LockManager::builder`](crate::LockManager::builder) makes it with the defaults.

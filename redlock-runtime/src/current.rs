@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::acquire;
+use crate::base::error::LockError;
+use crate::base::fence::Fence;
 use crate::block_on::block_on;
-use crate::ground::error::LockError;
-use crate::ground::fence::Fence;
 use crate::guard::LockGuard;
 use crate::reentrancy::{self, Scope};
 

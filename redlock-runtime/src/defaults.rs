@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ground::lease::{MIN_TTL, ttl_is_in_range};
+use crate::base::lease::{MIN_TTL, ttl_is_in_range};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {

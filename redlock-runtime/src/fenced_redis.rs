@@ -11,10 +11,10 @@ use std::time::Duration;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, RedisError, Script, ScriptInvocation, ToRedisArgs, ToSingleRedisArg};
 
+use crate::base::error::LockError;
+use crate::base::fence::{Fence, FenceError};
 use crate::current::CurrentLock;
 use crate::engine::slots::hash_tag;
-use crate::ground::error::LockError;
-use crate::ground::fence::{Fence, FenceError};
 use crate::guard::LockGuard;
 
 /// `KEYS`: the places of the fences, then those of the write. `ARGV`: how many places, for how long

@@ -4,7 +4,7 @@
 use std::env;
 use std::sync::{PoisonError, RwLock};
 
-use crate::ground::error::LockError;
+use crate::base::error::LockError;
 use crate::manager::LockManager;
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+use crate::base::error::LockError;
+use crate::base::fence::Fence;
+use crate::base::lease::Lease;
+use crate::base::lease::LeaseEnd;
+use crate::base::limit::Limit;
+use crate::base::one_or_many::OneOrMany;
+use crate::base::outcome::LostReason;
+use crate::base::telemetry;
+use crate::base::tick::time_of;
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::ground::error::LockError;
-use crate::ground::fence::Fence;
-use crate::ground::lease::Lease;
-use crate::ground::lease::LeaseEnd;
-use crate::ground::limit::Limit;
-use crate::ground::one_or_many::OneOrMany;
-use crate::ground::outcome::LostReason;
-use crate::ground::telemetry;
-use crate::ground::tick::time_of;
 use crate::reentrancy::{Hold, Scope};
 
 pub use hand_over::HandOver;

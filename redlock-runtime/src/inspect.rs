@@ -5,16 +5,16 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
+use crate::base::error::{Holder, LockError};
+use crate::base::key;
+use crate::base::limit::Limit;
+use crate::base::owner::Owner;
+use crate::base::tick::time_of;
+use crate::base::token::{self, Token};
 use crate::block_on::block_on;
 use crate::engine::command::{AdminCall, AdminOp, Command};
 use crate::engine::handle::ENGINE_GONE;
 use crate::engine::protocol::Inspection;
-use crate::ground::error::{Holder, LockError};
-use crate::ground::key;
-use crate::ground::limit::Limit;
-use crate::ground::owner::Owner;
-use crate::ground::tick::time_of;
-use crate::ground::token::{self, Token};
 use crate::manager::LockManager;
 
 /// So many locks of a listing are asked for at a time.

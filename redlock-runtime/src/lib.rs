@@ -11,6 +11,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod base;
 mod block_on;
 mod builder;
 mod current;
@@ -20,11 +21,9 @@ mod engine;
 #[cfg(feature = "fenced-redis")]
 mod fenced_redis;
 mod global;
-mod ground;
 mod guard;
 mod inspect;
 mod manager;
-mod noted;
 #[cfg(feature = "once")]
 mod once;
 mod once_record;
@@ -36,25 +35,26 @@ mod run;
 mod sync_return;
 #[cfg(feature = "testing")]
 mod testing;
+mod tick_result;
 mod ticket;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 mod web;
 
 pub use acquire::Acquire;
+pub use base::capabilities::Capabilities;
+pub use base::credentials::Credentials;
+pub use base::error::LockErrorKind;
+pub use base::error::{FromLockError, Holder, LockError};
+pub use base::fence::{Fence, FenceError};
+pub use base::outcome::LostReason;
+pub use base::outcome::ReleaseOutcome;
+pub use base::telemetry::{LockEvent, TermEnd};
+pub use base::tick::{NominalTime, TickMissed};
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
 pub use election::{Election, LeadError, Leader, Observer, Term};
 #[cfg(feature = "fenced-redis")]
 pub use fenced_redis::FencedRedis;
-pub use ground::capabilities::Capabilities;
-pub use ground::credentials::Credentials;
-pub use ground::error::LockErrorKind;
-pub use ground::error::{FromLockError, Holder, LockError};
-pub use ground::fence::{Fence, FenceError};
-pub use ground::outcome::LostReason;
-pub use ground::outcome::ReleaseOutcome;
-pub use ground::telemetry::{LockEvent, TermEnd};
-pub use ground::tick::{NominalTime, TickMissed};
 pub use guard::{HandOver, LockGuard};
 pub use inspect::{LastTick, LockInfo, Waiter};
 pub use manager::LockManager;
@@ -71,7 +71,7 @@ pub use ticket::{NotATicket, Ticket};
 #[cfg(feature = "__simulation")]
 #[doc(hidden)]
 pub mod simulation {
-    pub use crate::ground::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
+    pub use crate::base::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
 
     /// The request of an attribute whose body cannot see the guard.
     pub fn unfenced(mut request: crate::LockRequest) -> crate::LockRequest {
@@ -85,9 +85,8 @@ pub mod simulation {
 pub mod __private {
     pub use std::sync::Arc;
 
-    pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_by};
-    pub use crate::ground::owner::{Given, Site};
-    pub use crate::noted::*;
+    pub use crate::base::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_by};
+    pub use crate::base::owner::{Given, Site};
     #[cfg(feature = "once")]
     pub use crate::once::{ReturnsResult, once, run_once, run_once_blocking, run_once_with_guard};
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
@@ -96,4 +95,5 @@ pub mod __private {
         run_blocking, run_in_background, run_with_guard, run_with_guard_in_background,
     };
     pub use crate::sync_return::*;
+    pub use crate::tick_result::*;
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::base::capabilities::Capabilities;
+use crate::base::error::LockError;
+use crate::base::key::QUEUE;
 use crate::block_on::block_on;
 use crate::defaults::Defaults;
 use crate::engine::command::{AdminCall, AdminOp, Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
-use crate::ground::capabilities::Capabilities;
-use crate::ground::error::LockError;
-use crate::ground::key::QUEUE;
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///

@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde_core::Serialize;
 use serde_core::de::DeserializeOwned;
 
+use crate::base::error::LockError;
+use crate::base::outcome::ReleaseOutcome;
+use crate::base::token::digest;
 use crate::engine::protocol::{Once as Record, Run};
-use crate::ground::error::LockError;
-use crate::ground::outcome::ReleaseOutcome;
-use crate::ground::token::digest;
 use crate::guard::{LockGuard, PendingRelease};
 use crate::reentrancy;
 use crate::request::LockRequest;

@@ -4,12 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
+use crate::base::error::LockError;
+use crate::base::key;
+use crate::base::owner::Owner;
 use crate::block_on::block_on;
 use crate::engine::command::AdminOp;
 use crate::engine::protocol::RunRecord;
-use crate::ground::error::LockError;
-use crate::ground::key;
-use crate::ground::owner::Owner;
 use crate::manager::LockManager;
 
 /// What the server knows of a body that runs once: that it has begun, or its result.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::key;
+use crate::base::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
+use crate::base::limit::Limit;
+use crate::base::owner::Origin;
+use crate::base::telemetry;
+use crate::base::tick::{Tick, Ticks};
 use crate::engine::protocol::Once;
-use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
-use crate::ground::key;
-use crate::ground::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
-use crate::ground::limit::Limit;
-use crate::ground::owner::Origin;
-use crate::ground::telemetry;
-use crate::ground::tick::{Tick, Ticks};
 use crate::manager::LockManager;
 use crate::reentrancy::{self, BE_REENTRANT, Hold};
 use crate::ticket::Ticket;

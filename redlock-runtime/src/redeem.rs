@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::acquire::Acquire;
+use crate::base::error::LockError;
+use crate::base::key;
+use crate::base::one_or_many::OneOrMany;
 use crate::block_on::block_on;
 use crate::engine::command::AdminOp;
-use crate::ground::error::LockError;
-use crate::ground::key;
-use crate::ground::one_or_many::OneOrMany;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 use crate::ticket::Ticket;

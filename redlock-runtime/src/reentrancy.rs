@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::task;
 
+use crate::base::lease::{Lease, LeaseEnd};
+use crate::base::limit::Limit;
+use crate::base::one_or_many::OneOrMany;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::ground::lease::{Lease, LeaseEnd};
-use crate::ground::limit::Limit;
-use crate::ground::one_or_many::OneOrMany;
 
 /// The advice to a nested call that may join the outer lock.
 pub(crate) const BE_REENTRANT: &str = "make the inner call `reentrant`, or use another key";

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ground::one_or_many::OneOrMany;
-use crate::ground::owner::{Given, Origin, Site};
-use crate::ground::tick::{NominalTime, TickMissed};
+use crate::base::one_or_many::OneOrMany;
+use crate::base::owner::{Given, Origin, Site};
+use crate::base::tick::{NominalTime, TickMissed};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Sharing, Wait};
 

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::acquire::Acquire;
-use crate::ground::error::LockError;
-use crate::ground::lease::{Lease, LeaseEnd};
-use crate::ground::outcome::LostReason;
-use crate::ground::outcome::ReleaseOutcome;
-use crate::ground::telemetry::{self, BodySpan};
+use crate::base::error::LockError;
+use crate::base::lease::{Lease, LeaseEnd};
+use crate::base::outcome::LostReason;
+use crate::base::outcome::ReleaseOutcome;
+use crate::base::telemetry::{self, BodySpan};
 use crate::guard::{LockGuard, PendingRelease};
 use crate::options::{AtEnd, OnLost};
 use crate::reentrancy::{self, Scope};

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::base::error::{Holder, LockError};
+use crate::base::key;
+use crate::base::token::Token;
 pub use crate::engine::tested::Calls;
 use crate::engine::tested::Tested;
-use crate::ground::error::{Holder, LockError};
-use crate::ground::key;
-use crate::ground::token::Token;
 use crate::inspect::LockInfo;
 use crate::manager::LockManager;
 use crate::options::Sharing;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use sha1_smol::Sha1;
 
-use crate::ground::error::LockError;
-use crate::ground::token::Token;
+use crate::base::error::LockError;
+use crate::base::token::Token;
 
 /// The first letter of the text of each ticket: how the rest is to be read.
 const FORMAT: char = '2';

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files of a crate by module: `engine::table::held`; the root is the empty name.
+/// The files of a crate by module: `engine::lock_table::held`; the root is the empty name.
 struct Crate {
     files: BTreeMap<String, String>,
 }
@@ -357,12 +357,15 @@ fn the_redis_client_is_named_by_fenced_writes_only() {
 fn the_table_knows_no_io_no_clock_and_nothing_above_the_protocol() {
     let runtime = Crate::read("src");
     let table = || {
-        runtime.files.keys().filter(|module| *module == "engine::table" || is_below(module, "engine::table"))
+        runtime
+            .files
+            .keys()
+            .filter(|module| *module == "engine::lock_table" || is_below(module, "engine::lock_table"))
     };
     assert!(table().count() > 5, "the table is there");
     for module in table() {
         for other in runtime.imports(module) {
-            let floors = ["engine::transport", "engine::redis", "engine::driver", "engine::handle"];
+            let floors = ["engine::topology", "engine::redis", "engine::event_loop", "engine::handle"];
             assert!(
                 !floors.iter().any(|floor| other == *floor || is_below(&other, floor)),
                 "{module} names {other}"
@@ -377,7 +380,7 @@ fn the_table_knows_no_io_no_clock_and_nothing_above_the_protocol() {
 }
 
 fn table_of(runtime: &Crate) -> Types<'_> {
-    let is_table = |file: &&String| *file == "engine::table" || is_below(file, "engine::table");
+    let is_table = |file: &&String| *file == "engine::lock_table" || is_below(file, "engine::lock_table");
     Types::of(runtime.files.iter().filter(|(file, _)| is_table(file)).collect())
 }
 
@@ -409,15 +412,16 @@ fn no_file_of_the_table_names_a_field_of_another() {
 fn the_transport_and_the_client_know_nothing_of_the_table() {
     let runtime = Crate::read("src");
     for module in runtime.files.keys() {
-        let below = ["engine::transport", "engine::redis"]
+        let below = ["engine::topology", "engine::redis"]
             .into_iter()
             .find(|floor| module == floor || is_below(module, floor));
         let Some(floor) = below else { continue };
         for other in runtime.imports(module) {
-            let forbidden =
-                other == "engine::table" || is_below(&other, "engine::table") || other == "engine::driver";
+            let forbidden = other == "engine::lock_table"
+                || is_below(&other, "engine::lock_table")
+                || other == "engine::event_loop";
             let upwards = floor == "engine::redis"
-                && (other == "engine::transport" || is_below(&other, "engine::transport"));
+                && (other == "engine::topology" || is_below(&other, "engine::topology"));
             assert!(!forbidden && !upwards, "{module} names {other}");
         }
     }
@@ -426,7 +430,7 @@ fn the_transport_and_the_client_know_nothing_of_the_table() {
 #[test]
 fn the_ground_names_nothing_above_it() {
     let runtime = Crate::read("src");
-    let is_ground = |module: &str| module == "ground" || is_below(module, "ground");
+    let is_ground = |module: &str| module == "base" || is_below(module, "base");
     for module in runtime.files.keys().filter(|module| is_ground(module)) {
         for other in runtime.imports(module) {
             assert!(is_ground(&other), "{module} names {other}");

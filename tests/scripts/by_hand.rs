@@ -340,7 +340,7 @@ impl Scripts {
 /// The source of a script: its parts, in the order in which the engine joins them.
 pub(crate) fn source(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis");
-    let list = std::fs::read_to_string(folder.join("scripts.rs")).unwrap();
+    let list = std::fs::read_to_string(folder.join("scripts/mod.rs")).unwrap();
     let acquire = list.split("const ACQUIRE: &[&str] = &[").nth(1).unwrap().split("];").next().unwrap();
     let arm = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
     let ends = ["\n            Self::", "\n            //", "\n        }\n"];

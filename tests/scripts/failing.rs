@@ -354,7 +354,7 @@ fn on_sharded_channels(script: &str) -> String {
 
 /// The names of all scripts, from the list of the engine.
 fn all_scripts() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts.rs");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts/mod.rs");
     let list = std::fs::read_to_string(path).unwrap();
     let all = list.split("const ALL: [Self; Self::COUNT] = [").nth(1).unwrap().split("];").next().unwrap();
     all.split("Self::").skip(1).map(|name| name.trim().trim_end_matches(',').to_owned()).collect()

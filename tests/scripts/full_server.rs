@@ -253,7 +253,7 @@ fn cases(script: &str) -> Vec<Case> {
 
 /// The names of all scripts, as the engine declares them.
 fn scripts() -> Vec<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts.rs");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts/mod.rs");
     let list = std::fs::read_to_string(file).unwrap();
     let names = list.split("enum Script {").nth(1).unwrap().split('}').next().unwrap();
     let count: usize =

@@ -12,19 +12,19 @@ mod mutants;
 
 /// Below `redlock-runtime/src/`.
 const FILES: [&str; 8] = [
-    "engine/driver/turn.rs",
-    "engine/home.rs",
-    "engine/home/guardian.rs",
-    "engine/home/loop_lock.rs",
-    "engine/home/own_runtime.rs",
-    "engine/home/own_runtime/blocked.rs",
+    "engine/event_loop/turn.rs",
+    "engine/runner/mod.rs",
+    "engine/runner/stall_watch.rs",
+    "engine/runner/loop_lock.rs",
+    "engine/runner/fallback_runtime.rs",
+    "engine/runner/fallback_runtime/blocked_callers.rs",
     "engine/wakers.rs",
-    "ground/alarm.rs",
+    "base/alarm.rs",
 ];
 
 /// Below `src/copy/`: what each copy has beside them.
 const MODELS: [(&str, &str); 3] = [
-    ("driver.rs", "engine/driver.rs"),
+    ("event_loop.rs", "engine/event_loop/mod.rs"),
     ("scenarios.rs", "engine/scenarios.rs"),
     ("wakers.rs", "engine/woken.rs"),
 ];
@@ -37,7 +37,7 @@ fn main() {
     // Named in the copied sources.
     println!("cargo::rustc-check-cfg=cfg(feature, values(\"testing\"))");
     println!("cargo::rerun-if-changed={}", here.join("src").display());
-    write(&out.join("clock/mod.rs"), &renamed(&read(&sources.join("ground/clock/mod.rs")), "crate"));
+    write(&out.join("clock/mod.rs"), &renamed(&read(&sources.join("base/clock/mod.rs")), "crate"));
     let mut modules =
         format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock/mod.rs").display().to_string());
     let mut table = String::from("pub(crate) const COPIES: &[Copy] = &[\n");
@@ -61,11 +61,11 @@ fn main() {
                 &renamed(&read(&here.join("src/copy").join(model)), &format!("crate::{name}")),
             );
         }
-        let engine = "pub(crate) mod driver;\npub(crate) mod home;\npub(crate) mod scenarios;\n\
+        let engine = "pub(crate) mod event_loop;\npub(crate) mod runner;\npub(crate) mod scenarios;\n\
                       pub(crate) mod wakers;\npub(crate) mod woken;\n";
         write(&copy.join("engine/mod.rs"), engine);
-        write(&copy.join("mod.rs"), "pub(crate) mod engine;\npub(crate) mod ground;\n");
-        write(&copy.join("ground/mod.rs"), "pub(crate) mod alarm;\n");
+        write(&copy.join("mod.rs"), "pub(crate) mod base;\npub(crate) mod engine;\n");
+        write(&copy.join("base/mod.rs"), "pub(crate) mod alarm;\n");
         writeln!(modules, "#[path = {:?}]\nmod {name};", copy.join("mod.rs").display().to_string()).unwrap();
         writeln!(table, "    ({name:?}, {scenario:?}, {name}::engine::scenarios::ALL),").unwrap();
     }
@@ -78,9 +78,9 @@ fn renamed(text: &str, copy: &str) -> String {
     let text = text
         .replace("use tokio::", "use crate::tokio::")
         .replace("tokio::time::sleep", "crate::tokio::time::sleep");
-    let text = text.replace("crate::ground::alarm", &format!("{copy}::ground::alarm"));
-    // The rest of the ground has its model at the root of this package.
-    let text = text.replace("crate::ground::", "crate::");
+    let text = text.replace("crate::base::alarm", &format!("{copy}::base::alarm"));
+    // The rest of the base has its model at the root of this package.
+    let text = text.replace("crate::base::", "crate::");
     text.replace("crate::engine", &format!("{copy}::engine"))
 }
 

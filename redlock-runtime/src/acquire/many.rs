@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::one::{AcquireOne, OneOutcome};
+use crate::base::error::LockError;
+use crate::base::host;
+use crate::base::lease::Lease;
+use crate::base::lease::LeaseEnd;
+use crate::base::telemetry::Events;
 use crate::engine::command::{Command, NewAttempt};
 use crate::engine::multi_key::MAX_KEYS;
-use crate::ground::error::LockError;
-use crate::ground::host;
-use crate::ground::lease::Lease;
-use crate::ground::lease::LeaseEnd;
-use crate::ground::telemetry::Events;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};

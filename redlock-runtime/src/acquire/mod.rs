@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::base::error::LockError;
+use crate::base::one_or_many::OneOrMany;
+use crate::base::telemetry;
 use crate::block_on::block_on_until;
 use crate::engine::handle::Engine;
-use crate::ground::error::LockError;
-use crate::ground::one_or_many::OneOrMany;
-use crate::ground::telemetry;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::WaitDeadline;

@@ -8,14 +8,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
+use crate::base::error::LockError;
+use crate::base::host;
+use crate::base::one_or_many::OneOrMany;
+use crate::base::telemetry::Events;
+use crate::base::token;
 use crate::engine::command::{AcquireOutcome, Ask, Command, NewAttempt};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
-use crate::ground::error::LockError;
-use crate::ground::host;
-use crate::ground::one_or_many::OneOrMany;
-use crate::ground::telemetry::Events;
-use crate::ground::token;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::{Options, Sharing, WaitDeadline};

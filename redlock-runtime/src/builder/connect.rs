@@ -1,15 +1,15 @@
 //! From an address and settings to a manager that connects.
 
 use super::LockManagerBuilder;
+use crate::base::error::LockError;
+use crate::base::telemetry;
+use crate::base::token::{self, Token};
 use crate::block_on::block_on;
 use crate::engine::EngineSettings;
 use crate::engine::handle::Engine;
 use crate::engine::redis::node::NodeSettings;
-use crate::engine::redis::seen_fences::SeenFences;
-use crate::engine::transport::url::{parse, without_credentials};
-use crate::ground::error::LockError;
-use crate::ground::telemetry;
-use crate::ground::token::{self, Token};
+use crate::engine::redis::wire::seen_fences::SeenFences;
+use crate::engine::topology::address::{parse, without_credentials};
 use crate::manager::LockManager;
 
 impl LockManager {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::ground::error::LockError;
+use crate::base::error::LockError;
 
 /// Why [`Election::lead`](crate::Election::lead) ended without a value.
 ///

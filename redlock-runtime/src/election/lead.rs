@@ -11,12 +11,12 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::term::{Term, first};
 use super::{Election, LeadError};
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::telemetry::{self, TermEnd};
 use crate::block_on::block_on;
 use crate::engine::command::SHUT_DOWN;
 use crate::engine::timers::full_jitter;
-use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
-use crate::ground::telemetry::{self, TermEnd};
 use crate::guard::{LockGuard, PendingRelease};
 use crate::options::OnLost;
 use crate::reentrancy;

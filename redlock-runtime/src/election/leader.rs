@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use super::Election;
 use super::term::first;
+use crate::base::clock::Moment;
+use crate::base::error::{Holder, LockError};
+use crate::base::key;
+use crate::base::token::Token;
 use crate::block_on::block_on;
 use crate::engine::command::{AdminOp, Command};
 use crate::engine::multi_key::MultiKey;
 use crate::engine::protocol::{Inspection, Record};
-use crate::ground::clock::Moment;
-use crate::ground::error::{Holder, LockError};
-use crate::ground::key;
-use crate::ground::token::Token;
 use crate::manager::LockManager;
 
 /// An observer looks again after this time while nobody leads, or one whose changes the server does

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::ground::error::LockError;
-use crate::ground::lease::MIN_TTL;
+use crate::base::error::LockError;
+use crate::base::lease::MIN_TTL;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 pub use error::LeadError;

@@ -9,17 +9,17 @@ use super::protocol::{
     Action, Confirmation, Disconnected, Id, Inspection, LastTick, Once, Releases, Reply, Request, Run,
     RunRecord,
 };
+use crate::base::capabilities::Abilities;
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::lease::Lease;
+use crate::base::limit::Limit;
+use crate::base::outcome::ReleaseOutcome;
+use crate::base::owner::Origin;
+use crate::base::telemetry;
+use crate::base::tick::Tick;
+use crate::base::token::Token;
 use crate::engine::hold_times::HoldKind;
-use crate::ground::capabilities::Abilities;
-use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
-use crate::ground::lease::Lease;
-use crate::ground::limit::Limit;
-use crate::ground::outcome::ReleaseOutcome;
-use crate::ground::owner::Origin;
-use crate::ground::telemetry;
-use crate::ground::tick::Tick;
-use crate::ground::token::Token;
 
 /// The names of all locks that are listed, in bytes: a server that always has another page must not
 /// take all memory.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ground::host::HashMap;
+use crate::base::host::HashMap;
 
 use super::protocol::Id;
 

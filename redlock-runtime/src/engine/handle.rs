@@ -17,16 +17,16 @@ use tokio::sync::oneshot;
 
 use super::EngineSettings;
 use super::command::Command;
-use super::driver::Driver;
-use super::home::{Blocked, Home, Resident};
+use super::event_loop::Driver;
 use super::multi_key::MultiKey;
 use super::protocol::Id;
+use super::runner::{Blocked, Home, Resident};
 use super::tested::Tested;
-use super::transport::Deployment;
-use crate::ground::clock::{Clock, Moment};
-use crate::ground::host;
-use crate::ground::telemetry::Events;
-use crate::ground::token::TokenSource;
+use super::topology::Deployment;
+use crate::base::clock::{Clock, Moment};
+use crate::base::host;
+use crate::base::telemetry::Events;
+use crate::base::token::TokenSource;
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is
 /// released.

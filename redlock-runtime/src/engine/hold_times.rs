@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ground::clock::Moment;
-use crate::ground::host::HashMap;
-use crate::ground::owner::Origin;
+use crate::base::clock::Moment;
+use crate::base::host::HashMap;
+use crate::base::owner::Origin;
 
 /// Of more templates and labels than this, nothing is known.
 const MOST: usize = 1000;

@@ -6,21 +6,22 @@
 //! ┌──────┼────────────────────────┼───────────────────────────────────┐
 //! │      ▼                        │                           handle  │  any thread
 //! ├──────┼────────────────────────┼───────────────────────────────────┤
-//! │      ▼                        │                             home  │  a task on the callers' runtime,
-//! │      ▼                        │                           driver  │  or on a thread of its own:
+//! │      ▼                        │                           runner  │  a task on the callers' runtime,
+//! │      ▼                        │                       event_loop  │  or on a thread of its own:
 //! │  commands ─┐            ┌─ replies, pushes                        │  commands, events and timers,
 //! │  timers   ─┤            │                                         │  each in its turn
 //! │            ▼            ▼                                         │
-//! │  ┌ table ───────────────────────────┐                             │  no I/O, no clock, no task
+//! │  ┌ lock_table ──────────────────────┐                             │  no I/O, no clock, no task
 //! │  │ waiting ─▶ held ─▶ releasing     │─▶ outbox ─┐                 │
 //! │  └──────────────────────────────────┘           │ Request         │
 //! │                                                 ▼                 │
-//! │  transport      one node │ quorum │ cluster │ memory              │  which node gets a request
+//! │  topology       one node │ quorum │ cluster                       │  which node gets a request
 //! │                                                 │                 │
 //! │                                                 ▼                 │
 //! │  redis          connection, handshake, scripts, decode            │  the only place that names `redis`
 //! └───────────────────────────────────────────────────────────────────┘
-//!   protocol        Request, Reply, Push, Id: the floors talk in these
+//!   protocol        Request, Reply, Push, Id: the messages between the layers
+//!   memory          the same protocol in this process, without a server
 //! ```
 //!
 //! A lock's day:
@@ -28,7 +29,7 @@
 //! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its
 //!    [`Engine`](handle::Engine).
 //! 2. The table registers a waiting attempt and pushes a `Request` into the outbox.
-//! 3. The driver takes a batch from the outbox, and the transport sends it to a node.
+//! 3. The driver takes a batch from the outbox, and the topology sends it to a node.
 //! 4. The node runs `acquire.lua`. Its `Reply` is a grant, or a place in the queue.
 //! 5. A queued waiter gets the lock by a `Push` when the holder before it releases.
 //! 6. The attempt is held: the caller gets its `Lease`, which ends by itself at its deadline.
@@ -50,34 +51,35 @@
 //!
 //! | Question | File |
 //! | --- | --- |
-//! | Where does the loop run? | `home.rs`, `home/guardian.rs`, `home/own_runtime.rs` |
-//! | Which states has an attempt? | `table/lock/mod.rs`, and its `waiting.rs`, `held.rs`, `releasing.rs` |
-//! | Which waiter asks, and when? | `table/lock/asking.rs`, `table/lock/queue.rs` |
-//! | What does a reply or a push change? | `table/lock/on_reply.rs`, `table/lock/on_event.rs`, `table/lock/holding.rs` |
-//! | What happens when the connection breaks? | `table/mod.rs`, `transport/link.rs` |
-//! | Which waits are reported? | `table/lock/long_wait.rs` |
+//! | Where does the loop run? | `runner/mod.rs`, `runner/stall_watch.rs`, `runner/fallback_runtime.rs` |
+//! | Which states has an attempt? | `lock_table/lock/mod.rs`, and its `waiting.rs`, `held.rs`, `releasing.rs` |
+//! | Which waiter asks, and when? | `lock_table/lock/acquiring.rs`, `lock_table/lock/queue.rs` |
+//! | What does a reply or a push change? | `lock_table/lock/replies.rs`, `lock_table/lock/events.rs`, `lock_table/lock/holding.rs` |
+//! | What happens when the connection breaks? | `lock_table/mod.rs`, `topology/link.rs` |
+//! | Which waits are reported? | `lock_table/lock/long_wait.rs` |
 //! | Several keys in one call | `multi_key.rs` |
-//! | Hand-overs within a process | `table/lock/hand_over.rs`, `table/lock/successors.rs` |
-//! | Votes | `transport/quorum/` |
-//! | Slots and redirects | `slots.rs`, `transport/cluster/` |
-//! | The bytes on the wire | `redis/connection.rs`, `redis/decode.rs`, `redis/scripts/` |
+//! | Hand-overs within a process | `lock_table/lock/local_hand_over.rs`, `lock_table/lock/local_successors.rs` |
+//! | Votes | `topology/quorum/` |
+//! | Slots and redirects | `slots.rs`, `topology/cluster/` |
+//! | The bytes on the wire | `redis/requests/connection.rs`, `redis/requests/decode.rs`, `redis/scripts/` |
 
 pub(crate) mod command;
-mod driver;
+mod event_loop;
 mod fifo;
 pub(crate) mod handle;
 pub(crate) mod hold_times;
-pub(crate) mod home;
+mod lock_table;
+pub(crate) mod memory;
 pub(crate) mod multi_key;
 mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod redis;
+pub(crate) mod runner;
 pub(crate) mod slots;
-mod table;
 #[cfg(feature = "testing")]
 pub(crate) mod tested;
 pub(crate) mod timers;
-pub(crate) mod transport;
+pub(crate) mod topology;
 mod wakers;
 
 use std::time::Duration;
@@ -124,8 +126,8 @@ pub(crate) mod tested {
     use std::sync::Arc;
 
     use super::command::Command;
-    use super::transport::Deployment;
-    use crate::ground::host;
+    use super::topology::Deployment;
+    use crate::base::host;
 
     pub(crate) struct Tested(());
 

@@ -133,8 +133,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::base::token::Token;
     use crate::engine::protocol::Mode;
-    use crate::ground::token::Token;
 
     const ACQUIRE: Action = Action::Acquire(Mode::OneTry);
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::command::{Ask, Command};
-use super::transport::Deployment;
-use super::transport::memory::MemoryNode;
+use super::memory::MemoryNode;
+use super::topology::Deployment;
 
 /// The calls for one key so far, of one manager and its clones.
 ///

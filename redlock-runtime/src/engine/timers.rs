@@ -16,8 +16,8 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::protocol::Id;
-use crate::ground::clock::Moment;
-use crate::ground::host::{self, HashMap};
+use crate::base::clock::Moment;
+use crate::base::host::{self, HashMap};
 
 /// So many entries that no timer needs are kept.
 const KEPT: usize = 256;

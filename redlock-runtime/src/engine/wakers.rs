@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::ground::host::sync::{AtomicBool, Ordering};
+use crate::base::host::sync::{AtomicBool, Ordering};
 
 /// A note, and the waker that sets it and wakes a task.
 pub(super) struct NotingWaker {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
+use crate::base::error::LockError;
+use crate::base::outcome::LostReason;
 use crate::block_on::block_on;
 use crate::engine::command::{Command, Extension};
-use crate::ground::error::LockError;
-use crate::ground::outcome::LostReason;
 use crate::options::check_ttl;
 
 impl LockGuard {

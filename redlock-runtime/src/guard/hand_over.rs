@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::LockGuard;
+use crate::base::error::LockError;
+use crate::base::lease::ttl_is_in_range;
+use crate::base::outcome::{LostReason, ReleaseOutcome};
 use crate::block_on::block_on;
 use crate::engine::command::{AdminCall, AdminOp, Command, Released, Response};
 use crate::engine::handle::{ENGINE_GONE, Engine};
-use crate::ground::error::LockError;
-use crate::ground::lease::ttl_is_in_range;
-use crate::ground::outcome::{LostReason, ReleaseOutcome};
 use crate::ticket::Ticket;
 
 impl LockGuard {

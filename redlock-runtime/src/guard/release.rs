@@ -15,16 +15,16 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::LockError;
+use crate::base::host::Runtime;
+use crate::base::one_or_many::{OneOrAll, OneOrMany};
+use crate::base::outcome::ReleaseOutcome;
 use crate::block_on::{block_on, block_on_until};
 use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::ENGINE_GONE;
 #[cfg(feature = "once")]
 use crate::engine::protocol::Run;
-use crate::ground::clock::{Clock, Moment};
-use crate::ground::error::LockError;
-use crate::ground::host::Runtime;
-use crate::ground::one_or_many::{OneOrAll, OneOrMany};
-use crate::ground::outcome::ReleaseOutcome;
 use crate::options::{AtEnd, OnLost};
 
 impl LockGuard {

@@ -14,9 +14,9 @@ use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 
 use super::{Begun, Json, Once, OnceRequest, ResultCodec, ReturnsResult};
-use crate::ground::error::LockError;
-use crate::ground::host::Runtime;
-use crate::ground::outcome::LostReason;
+use crate::base::error::LockError;
+use crate::base::host::Runtime;
+use crate::base::outcome::LostReason;
 use crate::guard::LockGuard;
 use crate::run::until_lost;
 

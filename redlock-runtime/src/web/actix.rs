@@ -5,7 +5,7 @@ use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, ResponseError};
 
 use super::{Answer, PLAIN_TEXT, retry_after_seconds};
-use crate::ground::error::LockError;
+use crate::base::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no
 /// holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears). A
@@ -50,7 +50,7 @@ mod tests {
     use actix_web::ResponseError;
     use actix_web::body::MessageBody;
 
-    use crate::ground::error::tests::{SECRET, samples};
+    use crate::base::error::tests::{SECRET, samples};
     use crate::web::tests::expected;
 
     #[test]

@@ -4,7 +4,7 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 
 use super::{Answer, PLAIN_TEXT, retry_after_seconds};
-use crate::ground::error::LockError;
+use crate::base::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no
 /// holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears). The
@@ -53,7 +53,7 @@ impl IntoResponse for LockError {
 mod tests {
     use axum_core::response::IntoResponse;
 
-    use crate::ground::error::tests::{SECRET, samples};
+    use crate::base::error::tests::{SECRET, samples};
     use crate::web::tests::expected;
 
     #[test]

@@ -7,8 +7,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::ground::error::LockError;
-use crate::ground::error::tests::samples;
+use crate::base::error::LockError;
+use crate::base::error::tests::samples;
 use crate::web::Answer;
 
 /// The level and the fields of each line.

@@ -11,9 +11,9 @@ mod axum;
 #[cfg(feature = "tonic")]
 mod tonic;
 
-use crate::ground::error::LockError;
-use crate::ground::error::LockErrorKind;
-use crate::ground::telemetry;
+use crate::base::error::LockError;
+use crate::base::error::LockErrorKind;
+use crate::base::telemetry;
 
 /// What to tell a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::ground::error::Holder;
+    use crate::base::error::Holder;
 
     /// The status and the `Retry-After` of the samples.
     pub(super) fn expected(kind: LockErrorKind) -> (u16, Option<&'static str>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Code, Status};
 
 use super::Answer;
-use crate::ground::error::LockError;
+use crate::base::error::LockError;
 
 /// The trailer that gRPC clients with a retry policy know:
 /// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
@@ -62,8 +62,8 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::PUSHBACK;
-    use crate::ground::error::LockErrorKind;
-    use crate::ground::error::tests::{SECRET, samples};
+    use crate::base::error::LockErrorKind;
+    use crate::base::error::tests::{SECRET, samples};
 
     #[test]
     fn each_error_has_its_code_and_tells_a_client_nothing_of_the_service() {

@@ -1,4 +1,4 @@
-//! What attempts have met, in which states of the lock table (`engine/table/lock/coverage.rs` tells
+//! What attempts have met, in which states of the lock table (`engine/lock_table/lock/simulation_hooks.rs` tells
 //! it), and what they never have.
 
 use std::cell::RefCell;

@@ -22,7 +22,7 @@
 //! **What it cannot find:**
 //!
 //! - What two threads do to each other between two instructions: all is one thread. The hand-over
-//!   of the loop between blocked callers and its own thread (`engine/home/own_runtime.rs`) does not
+//!   of the loop between blocked callers and its own thread (`engine/runner/fallback_runtime.rs`) does not
 //!   run here, and neither do sync callers, whose thread would be that of everything else.
 //! - What happens within a millisecond: tokio's clock moves in such steps. The order within one is
 //!   drawn from the seed.

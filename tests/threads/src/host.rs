@@ -13,7 +13,7 @@ use crate::tokio::runtime::{Handle, block_on};
 use crate::tokio::time::Instant;
 use sync::{AtomicU64, Mutex, Ordering};
 
-/// The names as they are in `redlock-runtime/src/ground/host/sync.rs`.
+/// The names as they are in `redlock-runtime/src/base/host/sync.rs`.
 pub(crate) mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};

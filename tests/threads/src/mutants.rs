@@ -2,8 +2,8 @@
 //!
 //! A thread that is never woken is found, one that is woken late is not. So two orders of the
 //! loop's own thread have no mutant here: `is_polled` is stored before the last look at the
-//! commands (`blocked.rs`, the end of a caller's turn), and a move wakes the thread that it leaves
-//! behind (`home.rs`, `leave`). Without either, that thread wakes up by itself after `QUIET`.
+//! commands (`blocked_callers.rs`, the end of a caller's turn), and a move wakes the thread that it leaves
+//! behind (`runner/mod.rs`, `leave`). Without either, that thread wakes up by itself after `QUIET`.
 
 /// Its name, the file below `redlock-runtime/src/`, what is there, what is in its place, and a scenario that finds it.
 pub(crate) type Mutant = (&'static str, &'static str, &'static str, &'static str, &'static str);
@@ -12,28 +12,28 @@ pub(crate) type Mutant = (&'static str, &'static str, &'static str, &'static str
 pub(crate) const MUTANTS: [Mutant; 11] = [
     (
         "command_from_inside_is_not_looked_after",
-        "engine/home.rs",
-        "self.look_at(Moment::now().after(guardian::LOOK_AGAIN));",
+        "engine/runner/mod.rs",
+        "self.look_at(Moment::now().after(stall_watch::LOOK_AGAIN));",
         "",
         "computes_behind_its_command",
     ),
     (
         "process_ends_while_another_thread_polls",
-        "engine/home/loop_lock.rs",
+        "engine/runner/loop_lock.rs",
         "            host::pause(tries);",
         "            let _ = tries;\n            return None;",
         "ends_behind_its_command",
     ),
     (
         "look_is_reset_after_the_loop_is_read",
-        "engine/home/guardian.rs",
+        "engine/runner/stall_watch.rs",
         "if next == NEVER || home.look_at.fetch_min(next, Ordering::SeqCst) <= next {",
         "home.look_at.store(next, Ordering::SeqCst);\n        if next == NEVER {",
         "computes_beside_callers",
     ),
     (
         "turn_is_passed_on_without_a_wake_up",
-        "engine/home/own_runtime.rs",
+        "engine/runner/fallback_runtime.rs",
         "            turns.pass_on(Moment::now());\n            self.changed.notify_one();",
         "            turns.pass_on(Moment::now());",
         "two_and_by_hand",
@@ -54,14 +54,14 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
     ),
     (
         "alarm_rings_before_it_is_set",
-        "ground/alarm.rs",
+        "base/alarm.rs",
         "        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;\n        self.changed.notify_one();",
         "        self.changed.notify_one();\n        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;",
         "alarm",
     ),
     (
         "turn_is_given_to_a_caller_that_has_left",
-        "engine/home/own_runtime/blocked.rs",
+        "engine/runner/fallback_runtime/blocked_callers.rs",
         "            if turns.given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm)).is_some() {\n                drop(turns);\n                \
          drop(CallerTurn::new(self.own, self.home));\n                return;\n            }\n",
         "",
@@ -69,21 +69,21 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
     ),
     (
         "task_that_was_left_polls_on",
-        "engine/home.rs",
+        "engine/runner/mod.rs",
         "        if self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
         "        if false && self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
         "moved",
     ),
     (
         "end_of_the_last_handle_wakes_nobody",
-        "engine/home.rs",
+        "engine/runner/mod.rs",
         "                return;\n            }\n        }\n        self.on_sent();\n",
         "                return;\n            }\n        }\n",
         "one",
     ),
     (
         "last_look_before_the_loop_is_nowhere",
-        "engine/home.rs",
+        "engine/runner/mod.rs",
         "        self.place.store(NOWHERE, Ordering::SeqCst);\n        if driver.is_idle() && !driver.has_commands() {\n",
         "        let is_idle = driver.is_idle() && !driver.has_commands();\n        self.place.store(NOWHERE, Ordering::SeqCst);\n        \
          if is_idle {\n",

@@ -54,7 +54,7 @@ pub fn always_free(script: &str) -> String {
 
 #[test]
 fn these_are_the_scripts_of_the_engine() {
-    let engine = include_str!("../../../../redlock-runtime/src/engine/redis/scripts.rs");
+    let engine = include_str!("../../../../redlock-runtime/src/engine/redis/scripts/mod.rs");
     for parts in MADE_OF {
         assert!(engine.contains(&format!("parts!({})", parts.trim_end())), "{parts}");
     }

@@ -8,10 +8,10 @@ use std::task::{Context, Waker};
 
 use shuttle::thread::{self, JoinHandle};
 
-use super::driver::{Driver, Outcome, Server};
-use super::home::{Blocked, Home};
+use super::event_loop::{Driver, Outcome, Server};
+use super::runner::{Blocked, Home};
 use super::woken;
-use crate::ground::alarm::Alarm;
+use crate::base::alarm::Alarm;
 use crate::clock::{Clock, Moment};
 use crate::host::sync::Mutex;
 use crate::tokio::runtime::Handle;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use shuttle::thread;
 
-use crate::ground::alarm::Alarm;
+use crate::base::alarm::Alarm;
 use crate::engine::wakers::{NotingWaker, WhenWoken};
 use crate::host::sync::{AtomicU64, Ordering};
 

@@ -1,0 +1,265 @@
+//! The engine's log: through `tracing`, with that feature.
+//!
+//! It may name keys, never tokens.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "used with the feature `tracing`"))]
+
+use std::time::Duration;
+
+use crate::base::capabilities::Abilities;
+use crate::base::error::Holder;
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+use crate::base::error::LockError;
+use crate::base::limit::Limit;
+use crate::base::outcome::LostReason;
+
+/// Logged once for each connection to a server that hands no locks over.
+pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        error = reason,
+        "Redis at {server} cannot hand locks over: there is no order among processes, and {}",
+        if tracks_changes { "a release wakes one waiter of each" } else { "waiters ask about every 50 ms" }
+    );
+}
+
+/// Logged once for each connection that lacks an optional feature.
+pub(crate) fn connected(abilities: Abilities) {
+    #[cfg(feature = "tracing")]
+    {
+        if !abilities.tracks_changes {
+            tracing::warn!(
+                target: "redlocked",
+                "this Redis does not report changed keys (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
+                 stolen lock shows at the next renewal"
+            );
+        }
+    }
+}
+
+/// Logged once for each outage.
+pub(crate) fn unreachable(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", error = reason, "no connection to Redis");
+}
+
+pub(crate) fn broke(reason: &str) {
+    super::metrics::reconnects();
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: "redlocked", error = reason, "connecting to Redis again");
+}
+
+/// Logged once for a caller that waits without a limit, because that caller gets no error.
+pub(crate) fn refused(key: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock that is waited for without a limit");
+}
+
+/// The program hears of its panic by its hook.
+pub(super) fn callback_panicked() {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "redlocked", "the callback of `on_event` panicked");
+}
+
+/// The body of a leader has returned an error, which its caller may never see.
+pub(super) fn term_failed(key: &str, term: u64, error: &dyn std::fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, term, %error, "a leader steps down: its body failed");
+}
+
+pub(crate) fn lost(key: &str, reason: LostReason) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");
+}
+
+/// A task that is spawned tells of its panic only whoever awaits it.
+pub(super) fn leader_panicked(key: &str, term: u64) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(
+        target: "redlocked",
+        key,
+        term,
+        "the task of a leader panicked: this process does not stand by for the key any more"
+    );
+}
+
+/// The engine stops renewing the lock of a leader.
+pub(crate) fn leader_blocked(key: &str, blocked_for: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        key,
+        blocked_ms = milliseconds(blocked_for),
+        "the body of a leader is blocked: its lock is not renewed until the body runs again"
+    );
+}
+
+/// Callers of one lock differ in how many they let in: 0 is any number.
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
+pub(crate) fn limits_differ(key: &str, limit: Limit, other: Limit) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        key,
+        permits = number(limit.number()),
+        others_permits = number(other.number()),
+        "callers of a lock ask for different numbers of permits: the smallest number among those inside counts"
+    );
+}
+
+/// The release that would have kept the key for its `min_hold` came too late.
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
+pub(crate) fn kept_too_short(key: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, "a key ended before its `min_hold`: its release did not reach Redis in time");
+}
+
+/// A web request is answered as a failure of the service, whose client hears no reason.
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+pub(crate) fn request_failed(error: &LockError) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request failed for want of a lock");
+}
+
+/// A web request is told to come again, because Redis or this process is not there for it.
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+pub(crate) fn request_not_served(error: &LockError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request was turned away for want of a lock");
+}
+
+/// The limit of waits, `None` when none is reported.
+pub(crate) fn limit_of_waits(limit: Duration) -> Option<Duration> {
+    (cfg!(feature = "tracing") && limit < Duration::MAX).then_some(limit)
+}
+
+/// What the server says about a lock that a caller waits for.
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
+pub(crate) enum Found<'a> {
+    Held {
+        holder: &'a Holder,
+        in_front: Option<u32>,
+        waiters: u32,
+    },
+    Free,
+    /// Nobody has it, and the server refuses it.
+    Refused {
+        reason: &'a str,
+    },
+    Unknown {
+        reason: &'a str,
+    },
+}
+
+/// `span`: that of the wait.
+#[cfg(feature = "tracing")]
+pub(super) fn waits_long(
+    span: Option<tracing::span::Id>,
+    key: &str,
+    waited: Duration,
+    waiters_here: usize,
+    found: &Found<'_>,
+) {
+    let waited_ms = milliseconds(waited);
+    match found {
+        Found::Held { holder, in_front, waiters } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            waited_ms,
+            holder = &*holder.who(),
+            holder_function = holder.function(),
+            holder_asked_at = holder.asked().map(utc),
+            holder_granted_at = holder.granted().map(utc),
+            in_front = in_front.map(number),
+            waiters = number(*waiters),
+            waiters_here = number(waiters_here),
+            "a caller waits long for a lock that another one holds"
+        ),
+        Found::Free => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            waited_ms,
+            waiters_here = number(waiters_here),
+            "a caller has waited long for a lock that is free now"
+        ),
+        Found::Refused { reason } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            waited_ms,
+            waiters_here = number(waiters_here),
+            error = reason,
+            "a caller waits long for a lock that Redis refuses"
+        ),
+        Found::Unknown { reason } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            waited_ms,
+            waiters_here = number(waiters_here),
+            error = reason,
+            "a caller waits long for a lock, and Redis does not say who holds it"
+        ),
+    }
+}
+
+#[cfg(feature = "tracing")]
+pub(super) fn long_wait_ended(
+    span: Option<tracing::span::Id>,
+    key: &str,
+    waited: Duration,
+    outcome: &'static str,
+) {
+    let waited_ms = milliseconds(waited);
+    tracing::info!(target: "redlocked", parent: span, key, waited_ms, outcome, "a long wait for a lock has ended");
+}
+
+/// A field that is a number also behind `tracing-opentelemetry`, which writes unsigned numbers as
+/// text.
+#[cfg(feature = "tracing")]
+pub(super) fn number<N>(number: N) -> i64
+where
+    i64: TryFrom<N>,
+{
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(feature = "tracing")]
+pub(super) fn milliseconds(time: Duration) -> i64 {
+    number(time.as_millis())
+}
+
+/// As in `2026-11-22T11:30:05Z`.
+#[cfg(feature = "tracing")]
+fn utc(time: std::time::SystemTime) -> String {
+    let seconds = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, in cycles of 400 years:
+    // <https://howardhinnant.github.io/date_algorithms.html>.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = 400 * cycle + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(all(test, feature = "tracing"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_utc() {
+        let shown = |seconds| utc(std::time::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
+        assert_eq!(shown(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(shown(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(shown(1_795_347_005), "2026-11-22T11:30:05Z");
+        assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+}

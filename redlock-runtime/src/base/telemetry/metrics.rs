@@ -1,0 +1,236 @@
+//! The metrics, through the crate `metrics`. Their table is in `docs/operating.md`.
+//!
+//! A gauge is lowered through the handle that raised it: a recorder that is installed in between
+//! sees neither.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use metrics::{
+    Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+use crate::base::clock::Moment;
+use crate::base::limit::Limit;
+use crate::base::outcome::LostReason;
+use crate::base::owner::Origin;
+
+const ATTEMPTS: &str = "redlocked_attempts_total";
+const WAIT: &str = "redlocked_wait_seconds";
+const WAITING: &str = "redlocked_callers_waiting";
+const HOLD: &str = "redlocked_hold_seconds";
+const HOLDING: &str = "redlocked_callers_holding";
+const LOST: &str = "redlocked_locks_lost_total";
+const HAND_OVERS: &str = "redlocked_hand_overs_total";
+const RECONNECTS: &str = "redlocked_reconnects_total";
+const LEADING: &str = "redlocked_leading";
+const TERM: &str = "redlocked_term";
+const TERMS: &str = "redlocked_terms_total";
+
+/// The label `lock` of a request that was made by hand and has no label.
+const UNLABELLED: &str = "unlabelled";
+
+/// A recorder that is installed later has no descriptions.
+pub(super) fn describe() {
+    describe_counter!(ATTEMPTS, "Calls for a lock that have ended, by outcome");
+    describe_histogram!(WAIT, Unit::Seconds, "From the call for a lock to its outcome");
+    describe_gauge!(WAITING, "Calls for a lock without an outcome yet");
+    describe_histogram!(HOLD, Unit::Seconds, "From the lock to its release or loss");
+    describe_gauge!(HOLDING, "Calls that hold their lock");
+    describe_counter!(LOST, "Locks that were lost while they were held, by reason");
+    describe_counter!(HAND_OVERS, "Locks that went from a holder to the next waiter, by way");
+    describe_counter!(RECONNECTS, "Connections to Redis that broke");
+    describe_gauge!(LEADING, "Elections that this process leads");
+    describe_gauge!(TERM, "The number of the last term of this process");
+    describe_counter!(TERMS, "Terms of this process that have ended, by how");
+    // An alert needs the zero before the first one.
+    counter!(RECONNECTS).increment(0);
+}
+
+/// A connection broke.
+pub(super) fn reconnects() {
+    counter!(RECONNECTS).increment(1);
+}
+
+fn label(origin: &Origin) -> SharedString {
+    match origin {
+        Origin::Label(label) => SharedString::from(Arc::clone(label)),
+        origin => origin
+            .label()
+            .map_or(SharedString::const_str(UNLABELLED), |label| SharedString::from(label.to_owned())),
+    }
+}
+
+/// Exports that a lock was not lost yet, before its first hold: an alert sees the first loss only
+/// if it saw the zero.
+fn begin_losses(lock: &SharedString) {
+    static BEGUN: Mutex<BTreeSet<SharedString>> = Mutex::new(BTreeSet::new());
+    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    if begun.contains(lock) {
+        return;
+    }
+    begun.insert(lock.clone());
+    for reason in LostReason::ALL {
+        let is_of_no_hold =
+            matches!(reason, LostReason::Forked | LostReason::TicketOver | LostReason::TicketUsed);
+        if reason.is_loss() && !is_of_no_hold {
+            counter!(LOST, "lock" => lock.clone(), "reason" => reason.as_str()).increment(0);
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    lock: SharedString,
+}
+
+impl Call {
+    pub(super) fn handed_over(&self, by: &'static str) {
+        counter!(HAND_OVERS, "lock" => self.lock.clone(), "by" => by).increment(1);
+    }
+}
+
+/// `None` before the first poll, and after the outcome.
+#[derive(Debug)]
+pub(super) struct Wait(Option<Waiting>);
+
+struct Waiting {
+    lock: SharedString,
+    /// Half as large as the name of its kind: each future under a lock has room for it.
+    limit: Limit,
+    since: Moment,
+    callers: Gauge,
+}
+
+impl Wait {
+    pub(super) fn called() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> Call {
+        let lock = label(origin);
+        let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => limit.kind());
+        callers.increment(1);
+        self.0 = Some(Waiting { lock: lock.clone(), limit, since: Moment::now(), callers });
+        Call { lock }
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        Hold(self.0.as_ref().map(|&Waiting { ref lock, limit, .. }| {
+            let kind = limit.kind();
+            begin_losses(lock);
+            let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
+            callers.increment(1);
+            let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+            Arc::new(Holding { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
+        }))
+    }
+
+    /// It has waited for no other holder: its time would say nothing.
+    pub(super) fn joins(&mut self) {
+        if let Some(Waiting { lock, limit, callers, .. }) = self.0.take() {
+            let kind = limit.kind();
+            callers.decrement(1);
+            counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => "joined").increment(1);
+        }
+    }
+
+    pub(super) fn ends(&mut self, outcome: &'static str) {
+        if let Some(Waiting { lock, limit, since, callers }) = self.0.take() {
+            let kind = limit.kind();
+            callers.decrement(1);
+            histogram!(WAIT, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
+            counter!(ATTEMPTS, "lock" => lock, "kind" => kind, "outcome" => outcome).increment(1);
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.ends("cancelled");
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+/// A term of a leader.
+pub(super) struct Lead {
+    lock: SharedString,
+    leading: Gauge,
+}
+
+impl Lead {
+    #[expect(clippy::cast_precision_loss, reason = "a fencing token is below 2^53")]
+    pub(super) fn begins(label: &Arc<str>, term: u64) -> Self {
+        let lock = SharedString::from(Arc::clone(label));
+        let leading = gauge!(LEADING, "lock" => lock.clone());
+        leading.increment(1);
+        gauge!(TERM, "lock" => lock.clone()).set(term as f64);
+        Self { lock, leading }
+    }
+
+    pub(super) fn ends(&self, end: &'static str) {
+        self.leading.decrement(1);
+        counter!(TERMS, "lock" => self.lock.clone(), "end" => end).increment(1);
+    }
+}
+
+/// `None` for a nested call.
+#[derive(Clone, Default)]
+pub(super) struct Hold(Option<Arc<Holding>>);
+
+struct Holding {
+    lock: SharedString,
+    kind: &'static str,
+    since: Moment,
+    callers: Gauge,
+    is_over: AtomicBool,
+    is_lost: AtomicBool,
+}
+
+impl Hold {
+    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
+        let Some(&Holding { ref lock, kind, since, ref callers, ref is_over, is_lost: ref on_lost }) =
+            self.0.as_deref()
+        else {
+            return;
+        };
+        // Also after its end: the engine may know of a loss just after the guard has begun to
+        // release.
+        if is_lost && !on_lost.swap(true, Ordering::Relaxed) {
+            counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
+        }
+        if is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        callers.decrement(1);
+        histogram!(HOLD, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
+    }
+}
+
+#[derive(Default)]
+pub(super) struct HoldOfLease(OnceLock<Hold>);
+
+impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        self.0.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set(&self, hold: &Hold) {
+        // A lease has one guard that owns it; nested ones have no hold.
+        let _ = self.0.set(hold.clone());
+    }
+
+    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
+        if let Some(hold) = self.0.get() {
+            hold.ends(is_lost, reason);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's
+//! span at the time of its call.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::log::{self, Found, milliseconds, number};
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::error::LockErrorKind;
+use crate::base::limit::Limit;
+use crate::base::outcome::LostReason;
+use crate::base::owner::Origin;
+
+/// Through `tracing-opentelemetry`, the span has failed.
+fn mark_failed(span: &Span, why: &dyn fmt::Display) {
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", tracing::field::display(why));
+}
+
+/// In the span until it is dropped, on this thread.
+pub(crate) struct Entered<'a>(
+    #[expect(dead_code, reason = "dropped to leave the span")] tracing::span::Entered<'a>,
+);
+
+/// Of the wait. Shared, because each waiting attempt has it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call(Option<Arc<Span>>);
+
+impl Call {
+    pub(super) fn queued(&self, in_front: u32) {
+        if let Some(span) = &self.0 {
+            span.record("in_front", number(in_front));
+        }
+    }
+
+    pub(super) fn waits_long(&self, key: &str, waited: Duration, waiters_here: usize, found: &Found<'_>) {
+        log::waits_long(self.0.as_ref().and_then(|span| span.id()), key, waited, waiters_here, found);
+    }
+
+    pub(super) fn long_wait_ended(&self, key: &str, waited: Duration, outcome: &'static str) {
+        log::long_wait_ended(self.0.as_ref().and_then(|span| span.id()), key, waited, outcome);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Wait {
+    caller: Span,
+    /// Disabled before the first poll, and after the outcome.
+    span: Span,
+    subject: Option<Subject>,
+}
+
+#[derive(Debug)]
+struct Subject {
+    origin: Origin,
+    key: Box<str>,
+    since: Moment,
+}
+
+impl Subject {
+    fn new(keys: &[String], origin: &Origin) -> Self {
+        Self { origin: origin.clone(), key: keys.join(", ").into(), since: Moment::now() }
+    }
+
+    fn function(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Site(site) => Some(site.function),
+            Origin::Label(_) | Origin::Unnamed => None,
+        }
+    }
+}
+
+impl Wait {
+    pub(super) fn called() -> Self {
+        Self { caller: Span::current(), span: Span::none(), subject: None }
+    }
+
+    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
+        // A future that was made outside all spans belongs to the one that polls it.
+        if self.caller.is_none() {
+            self.caller = Span::current();
+        }
+        let subject = Subject::new(keys, origin);
+        self.span = tracing::info_span!(
+            target: "redlocked",
+            parent: &self.caller,
+            "lock_wait",
+            lock = subject.origin.label(),
+            key = &*subject.key,
+            function = subject.function(),
+            kind = limit.kind(),
+            in_front = Empty,
+            fencing_token = Empty,
+            outcome = Empty,
+            waited_ms = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+        );
+        self.subject = Some(subject);
+        Call(Some(Arc::new(self.span.clone())))
+    }
+
+    pub(super) fn enter(&self) -> Entered<'_> {
+        Entered(self.span.enter())
+    }
+
+    /// `fence` is zero where none was drawn.
+    pub(super) fn hold(&self, fence: u64, limit: Limit) -> Hold {
+        let Some(subject) = &self.subject else {
+            return Hold(None);
+        };
+        let fence = Some(fence).filter(|fence| *fence > 0).map(number);
+        self.span.record("fencing_token", fence);
+        let span = tracing::info_span!(
+            target: "redlocked",
+            parent: &self.caller,
+            "lock_hold",
+            lock = subject.origin.label(),
+            key = &*subject.key,
+            function = subject.function(),
+            kind = limit.kind(),
+            fencing_token = fence,
+            outcome = Empty,
+            held_ms = Empty,
+            term_end = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+        );
+        let holding = Holding { span, since: Moment::now() };
+        Hold(Some(Arc::new(Mutex::new(Some(holding)))))
+    }
+
+    pub(super) fn ends(&mut self, outcome: &'static str) {
+        if let Some(subject) = self.subject.take() {
+            self.span.record("outcome", outcome);
+            self.span.record("waited_ms", milliseconds(Moment::now().since(subject.since)));
+            self.span = Span::none();
+        }
+    }
+
+    pub(super) fn fails(&mut self, error: &LockError) {
+        // Callers that skip their work while another one does it expect this.
+        if !matches!(error.kind(), LockErrorKind::Busy | LockErrorKind::TickTaken) {
+            mark_failed(&self.span, error);
+        }
+        self.ends(super::outcome_of_error(error));
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.ends("cancelled");
+    }
+}
+
+/// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease
+/// may live on.
+#[derive(Clone, Default)]
+pub(super) struct Hold(Option<Arc<Mutex<Option<Holding>>>>);
+
+struct Holding {
+    span: Span,
+    since: Moment,
+}
+
+impl Hold {
+    fn holding(&self) -> Option<std::sync::MutexGuard<'_, Option<Holding>>> {
+        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// After its end.
+    pub(super) fn on_lost(&self, key: &str, reason: LostReason) {
+        if self.0.is_some() {
+            log::lost(key, reason);
+        }
+    }
+
+    pub(super) fn body_span(&self) -> BodySpan {
+        let span = self.holding().and_then(|holding| Some(holding.as_ref()?.span.clone()));
+        BodySpan(span.unwrap_or_else(Span::none))
+    }
+
+    pub(super) fn ends(&self, reason: LostReason) {
+        // Closed outside the mutex: a subscriber may do anything then.
+        let holding = self.holding().and_then(|mut holding| holding.take());
+        if let Some(Holding { span, since }) = holding {
+            span.record("outcome", reason.as_str());
+            span.record("held_ms", milliseconds(Moment::now().since(since)));
+            if reason.is_loss() {
+                mark_failed(&span, &reason);
+            }
+        }
+    }
+}
+
+/// The span of a hold, which lasts as long as its body.
+pub(crate) struct BodySpan(Span);
+
+impl BodySpan {
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        Entered(self.0.enter())
+    }
+
+    /// The hold was a term. `error`: that of its body.
+    pub(super) fn ends_term(&self, end: &'static str, error: Option<&dyn fmt::Display>) {
+        self.0.record("term_end", end);
+        if let Some(error) = error {
+            mark_failed(&self.0, error);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct HoldOfLease(OnceLock<Hold>);
+
+impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        self.0.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set(&self, hold: &Hold) {
+        // A lease has one guard that owns it; nested ones have no hold.
+        let _ = self.0.set(hold.clone());
+    }
+
+    pub(super) fn ends(&self, reason: LostReason) {
+        if let Some(hold) = self.0.get() {
+            hold.ends(reason);
+        }
+    }
+}

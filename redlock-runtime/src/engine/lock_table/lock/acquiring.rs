@@ -1,0 +1,530 @@
+//! Waiters: which one asks the server now, what it hears, and which one asks when it leaves.
+//!
+//! Of the waiters of a lock in this process, the first one asks. Where the server has a queue, each
+//! waiter asks once, to get its place there, and then awaits a push; the first one asks again from
+//! time to time, in case a push was lost. Who leaves the queue passes its turn on: the next waiter
+//! asks at once, or takes over the pause of the one that leaves, so that many which leave together
+//! cost the server nothing.
+//!
+//! The limit of a wait is one for waiting. An answer that is under way then is awaited until it is
+//! late, so a wait that is shorter than an answer takes is one try. And no caller hears from an old
+//! answer that another one has the lock: the server may have stopped since. So a waiter whose last
+//! answer is old has the server asked once more just before its limit. That question and its answer
+//! serve all waiters of the lock in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Lock;
+use super::queue::{NextAsker, Queue};
+use super::waiting::{Awaits, LastAnswer, Waiting};
+use crate::base::clock::Moment;
+use crate::base::error::{Holder, LockError};
+use crate::base::host::wall_clock_before;
+use crate::base::limit::Limit;
+use crate::base::outcome::LostReason;
+use crate::base::telemetry;
+use crate::base::token::{self, Token};
+use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::lock_table::context::Context;
+use crate::engine::multi_key;
+use crate::engine::protocol::{Action, Id, Request};
+
+/// Why a quorum knows no tickets.
+pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
+                                     holder to another in one step. Use one server, Sentinel or a Cluster";
+
+/// Two limits on one lock are a mistake in most programs, which is reported once. A reader and a
+/// writer differ, too, as they should.
+pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) {
+    if let Some(other) = other
+        && ask.limit.is_counted()
+        && other.is_counted()
+        && other != ask.limit
+        && !cx.differing.has(&ask.name)
+    {
+        cx.differing.insert(&ask.name);
+        telemetry::limits_differ(&ask.key, ask.limit, other);
+    }
+}
+
+impl Lock {
+    /// A caller asks for the lock.
+    pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
+        // The server counts where there is no cohort.
+        let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
+        if cx.settings.cohort > 0 && ask.queues() && waiters >= ask.max_waiters {
+            ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
+            return;
+        }
+        let other = self.inside().next().map(|(_, held)| held.lease().limit());
+        compare_limits(cx, &ask, other);
+        cx.attempts.insert(id, Arc::clone(&ask.name));
+        ask.kind = cx.hold_times.kind(&ask.origin);
+        // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked
+        // for directly, or passed on: the server looks at the record of ticks first.
+        ask.fenced |= cx.settings.cohort > 0 || ask.tick.is_some();
+        let is_behind = ask.after.is_some();
+        let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
+        // From then on the word of the server is new enough for a caller that gives up at its
+        // limit.
+        let word_from = ask.gives_up_at.map(|limit| limit.before(cx.answer_time.usual()));
+        if self.join(id, Waiting::new(ask, token, word_from, reports)) || cx.queues_on_server() {
+            self.ask(cx, id);
+        } else if is_behind {
+            self.skip(cx, id);
+        } else {
+            self.schedule(cx, id);
+        }
+    }
+
+    /// Asks the node for the lock, now or as soon as there is a connection.
+    pub(super) fn ask(&mut self, cx: &mut Context, id: Id) {
+        self.ask_in(cx, id, false);
+    }
+
+    /// Asks as one of all waiters of the lock in this process, which ask now.
+    pub(super) fn ask_with_all(&mut self, cx: &mut Context, id: Id) {
+        self.ask_in(cx, id, true);
+    }
+
+    pub(super) fn ask_in(&mut self, cx: &mut Context, id: Id, with_all: bool) {
+        let is_alone = self.is_alone(id);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if cx.connected {
+            let mode = waiting.mode(cx.now, with_all);
+            let has_ticket = waiting.ask().ticket.is_some();
+            if has_ticket && cx.abilities.votes {
+                let error = LockError::invalid(&waiting.ask().key, NO_TICKETS);
+                self.fail(cx, id, error);
+                return;
+            }
+            let action = match waiting.ask().after {
+                _ if has_ticket => Some(Action::Redeem),
+                None => Some(Action::Acquire(mode)),
+                Some(after) => multi_key::next(cx.outbox.last(), mode, after),
+            };
+            let Some(action) = action else {
+                self.skip(cx, id);
+                return;
+            };
+            // The first request of an attempt that is alone with its lock, as far as this process
+            // knows. A waiter that has a place, or may have one, would pass those in front of it,
+            // and keep its place.
+            let ask = waiting.ask();
+            let direct = is_alone
+                && waiting.is_first(cx.now)
+                && !ask.limit.is_counted()
+                && ask.once.is_none()
+                && ask.after.is_none()
+                && ask.tick.is_none()
+                && !has_ticket
+                && !cx.abilities.votes
+                && !cx.contended.has(&ask.name);
+            if cx.abilities.votes {
+                // The votes of the last round are being released: a late release must not hit the
+                // votes of this one.
+                let token = waiting.token().successor();
+                waiting.set_token(token);
+            }
+            waiting.set_asking(cx.now);
+            // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct
+            // request: a Cluster that sends it once more asks for a place.
+            if !cx.abilities.votes && waiting.ask().queues() {
+                cx.by_token.insert(waiting.token().clone(), id);
+            }
+            let mut request = Request { direct, ..waiting.request(action) };
+            if let Some(tick) = waiting.tick_request(cx.now) {
+                request.set_tick(tick);
+            }
+            cx.outbox.push((id, request));
+        } else {
+            waiting.await_connection();
+        }
+        cx.timers.set(id, waiting.due());
+    }
+
+    /// Without a queue on the server nobody keeps an order over all processes: the first waiter here
+    /// has no room beside those inside, and may never have, and those of other processes pass it. So
+    /// the next one here that allows more asks, too.
+    pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
+        let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
+        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask().limit) else {
+            return;
+        };
+        let may_have_room = |waiting: &Waiting| {
+            waiting.awaits() == Awaits::LocalTurn && waiting.ask().limit.allows_more_than(limit)
+        };
+        let next = self.queue().ids().into_iter().find(|id| self.waiting(*id).is_some_and(may_have_room));
+        if let Some(next) = next {
+            self.ask(cx, next);
+        }
+    }
+
+    /// A waiter that pauses before its next request asks now.
+    pub(super) fn ask_early(&mut self, cx: &mut Context, id: Id) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if let Awaits::Retry { .. } = waiting.awaits() {
+            if cx.abilities.votes {
+                waiting.pause_before_vote(cx.now);
+                cx.timers.set(id, waiting.due());
+            } else {
+                self.ask(cx, id);
+            }
+        }
+    }
+
+    /// A waiter whose place may be gone asks for a new one, unless it is asking.
+    pub(super) fn rejoin(&mut self, cx: &mut Context, id: Id) {
+        if self.waiting(id).is_some_and(Waiting::sleeps_in_queue) {
+            self.ask_with_all(cx, id);
+        }
+    }
+
+    /// Ends the attempt with an error, and releases the lock that it may have got.
+    pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
+        let Some(waiting) = self.waiting(id) else { return };
+        error.set_usual_hold(cx.hold_times.usual(waiting.ask().kind));
+        self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.fail(error);
+        }
+        self.drop_waiting(cx, id);
+    }
+
+    /// Ends the attempt with this error, if there is one.
+    pub(crate) fn fail_if(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        error: impl FnOnce(&Ask) -> Option<LockError>,
+    ) {
+        if let Some(error) = self.waiting(id).and_then(|waiting| error(waiting.ask())) {
+            self.fail(cx, id, error);
+        }
+    }
+
+    /// The name and the token of an attempt whose request for the lock is unanswered.
+    pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
+        let waiting = self.waiting(id).filter(|waiting| waiting.is_asking())?;
+        Some((&waiting.ask().name, waiting.token()))
+    }
+
+    /// The transport has not sent that request, and will not send it.
+    pub(crate) fn taken_back(&mut self, id: Id) {
+        self.waiting_mut(id).into_iter().for_each(Waiting::take_back);
+    }
+
+    /// The server has refused this request with the answer that ends the connection.
+    pub(crate) fn refused_at_the_end(&mut self, id: Id, request: &Request) {
+        if let Some(waiting) = self.waiting_mut(id)
+            && waiting.is_asking()
+            && *waiting.token() == request.token
+            && request.action.takes()
+        {
+            waiting.undo_request();
+        }
+    }
+
+    /// Tells the caller that this key of several was not tried, and releases it if the server may
+    /// have taken it.
+    pub(super) fn skip(&mut self, cx: &mut Context, id: Id) {
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.end(AcquireOutcome::Skipped);
+            self.drop_waiting(cx, id);
+        }
+    }
+
+    /// The waiter leaves, and releases the lock that it has or may get. The one that takes its turn
+    /// asks.
+    pub(super) fn drop_waiting(&mut self, cx: &mut Context, id: Id) {
+        let was_first = self.first_id() == Some(id);
+        let Some(waiting) = self.take_waiting(id) else { return };
+        let was_sent = !waiting.is_asking() || cx.outbox.take_back(id).is_none();
+        if waiting.must_release(was_sent) {
+            let releasing = waiting.release(cx.now);
+            // Only a token that has asked for a place may get a push. A frozen server may do so
+            // when the connection is gone.
+            let may_be_queued = cx.by_token.contains_key(waiting.token());
+            let releasing = if may_be_queued { releasing.leaving(cx.now) } else { releasing };
+            self.start_release(cx, id, releasing);
+        } else {
+            cx.forget_token(waiting.token());
+            cx.forget(id);
+        }
+        self.pass_turn_on(cx, &waiting, was_first);
+        self.hear_word(cx);
+    }
+
+    /// A waiter has left. The next one takes over its pause, so that it asks no sooner, or asks.
+    fn pass_turn_on(&mut self, cx: &mut Context, left: &Waiting, was_first: bool) {
+        let is_free_here = self.holder_id().is_none();
+        let Some((id, next)) = self.first() else {
+            if is_free_here {
+                *self.queue() = Queue::default();
+            }
+            return;
+        };
+        let waits_for_first = next.awaits() == Awaits::LocalTurn && next.is_refused();
+        let asks_now = was_first && is_free_here || waits_for_first;
+        // Behind a holder of this process, the first waiter with a place asks from time to time,
+        // too.
+        let takes_over = asks_now || was_first && next.sleeps_in_queue();
+        if takes_over
+            && let Some(next) = self.waiting_mut(id)
+            && next.take_over(left)
+        {
+            cx.timers.set(id, next.due());
+        } else if asks_now {
+            self.take_turn(cx, Some(NextAsker::Now(id)));
+        }
+    }
+
+    /// The new first waiter asks: at once, or from time to time if it has a place on the server.
+    pub(super) fn take_turn(&mut self, cx: &mut Context, turn: Option<NextAsker>) {
+        let (Some(NextAsker::Now(id) | NextAsker::Later(id)), Some(turn)) = (turn, turn) else {
+            return;
+        };
+        let in_cohorts = cx.abilities.hands_over && !cx.queues_on_server();
+        let kept_at = self.queue().kept_at();
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        match (waiting.awaits(), turn) {
+            // The reply may be from before the release.
+            (Awaits::Reply { .. }, _) => waiting.ask_again(),
+            (Awaits::ServerTurn, _) => waiting.keep_asking(cx.now, kept_at),
+            // It watches the lock, but a server tells no client of that client's own changes. Nor
+            // does a release tell the queue if the holder had passed it: its lock has no mark.
+            (Awaits::Retry { .. }, _) if waiting.is_queued() && waiting.watches() => {
+                self.ask(cx, id);
+                return;
+            }
+            (Awaits::Retry { .. }, _) if waiting.is_queued() => waiting.keep_asking(cx.now, kept_at),
+            // With a cohort the queue on the server gives other processes their turn.
+            (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(cx.now, None),
+            (_, NextAsker::Now(_) | NextAsker::Later(_)) => {
+                self.ask(cx, id);
+                return;
+            }
+        }
+        cx.timers.set(id, waiting.due());
+    }
+
+    /// The server refused for now. Of the waiters of a lock in this process, only the first asks
+    /// again.
+    pub(super) fn refused_for_now(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let is_behind = self.first().is_some_and(|(first, waiting)| first != id && waiting.is_refused());
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {
+            waiting.set_refused_behind(cx.now, reason);
+        } else {
+            waiting.set_refused(cx.now, reason);
+        }
+        cx.timers.set(id, waiting.due());
+        self.hear_word(cx);
+    }
+
+    /// The server has answered the first waiter after refusals: the refused waiters behind it ask
+    /// now.
+    pub(super) fn ask_after_refusals(&mut self, cx: &mut Context) {
+        for id in self.queue().ids() {
+            if let Some(waiting) = self.waiting(id)
+                && waiting.is_refused()
+                && matches!(waiting.awaits(), Awaits::LocalTurn | Awaits::Retry { .. })
+            {
+                self.ask(cx, id);
+            }
+        }
+    }
+
+    /// The reply took longer than the lease: the lock is released, and asked for with a new token,
+    /// because the release of the old one may arrive after the new request. Where each reply takes
+    /// longer, more requests are of no use.
+    pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
+        let Some(waiting) = self.waiting(id) else { return };
+        if waiting.ask().ticket.is_some() {
+            // It was used up with that.
+            let key = Arc::clone(&waiting.ask().key);
+            self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });
+            return;
+        }
+        let token = self.release_for_another(cx, id);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        let hopeless = waiting.count_late_grant(cx.now, took, lasts);
+        let error = match (token, hopeless) {
+            (Ok(token), None) => {
+                waiting.set_token(token);
+                self.ask(cx, id);
+                return;
+            }
+            (Ok(token), Some(reason)) => {
+                waiting.set_token(token);
+                if waiting.ask().waits_for_ever() {
+                    telemetry::refused(&waiting.ask().key, &reason);
+                }
+                self.refuse(cx, id, reason);
+                return;
+            }
+            (Err(error), _) => error,
+        };
+        self.fail(cx, id, error);
+    }
+
+    /// Releases what this attempt may have. Returns a token under which it can ask again: the release
+    /// of its own may arrive after a new request.
+    fn release_for_another(&mut self, cx: &mut Context, id: Id) -> Result<Token, LockError> {
+        let Some(waiting) = self.waiting(id) else { return Ok(Token::empty()) };
+        let release = waiting.release(cx.now);
+        cx.forget_token(waiting.token());
+        self.release_apart(cx, release);
+        let Some(waiting) = self.waiting_mut(id) else { return Ok(Token::empty()) };
+        waiting.set_turned_away();
+        let token = waiting.token().another();
+        token.map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)))
+    }
+
+    /// Until an operator acts. An attempt without a limit waits for that.
+    fn refuse(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if waiting.ask().waits_for_ever() {
+            self.refused_until_then(cx, id, reason);
+            return;
+        }
+        let error = LockError::misconfigured(&waiting.ask().key, reason);
+        self.fail(cx, id, error);
+    }
+
+    /// An attempt without a limit waits until an operator acts. It gives back what it may have
+    /// meanwhile: nobody is inside.
+    pub(super) fn refused_until_then(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if waiting.is_refused_anew(&reason) {
+            telemetry::refused(&waiting.ask().key, &reason);
+        }
+        if waiting.may_hold() {
+            let token = self.release_for_another(cx, id);
+            let Some(waiting) = self.waiting_mut(id) else { return };
+            match token {
+                Ok(token) => {
+                    waiting.set_gone();
+                    waiting.set_token(token);
+                }
+                Err(error) => {
+                    self.fail(cx, id, error);
+                    return;
+                }
+            }
+        }
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        waiting.set_refused(cx.now, reason);
+        cx.timers.set(id, waiting.due());
+    }
+
+    /// The limit of this waiter has come, or is so near that the server must be asked now: its
+    /// caller hears the outcome, or goes on waiting for the server's word.
+    pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
+        let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
+        let late = cx.answer_time.late();
+        let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask().gives_up_at.is_some()) else {
+            return;
+        };
+        if waiting.give_up(cx.now, asked_at, late) {
+            if let Some(error) = self.timeout_error(cx, id) {
+                self.fail(cx, id, error);
+            }
+            return;
+        }
+        cx.timers.set(id, waiting.due());
+        if asked_at.is_some() {
+            self.await_word(id);
+        }
+    }
+
+    /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
+    fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
+        let waiting = self.waiting(id)?;
+        let is_known = waiting.ask().one_try
+            || cx.trouble.is_some()
+            || self.holder_here(cx).is_some()
+            || waiting.may_give_up_with(self.last_word(waiting));
+        let asks_itself = waiting.is_asking() || !waiting.ask().queues();
+        let asker = if asks_itself { Some(id) } else { self.first_id() };
+        asker.filter(|_| !is_known)
+    }
+
+    /// The time when this attempt has asked the server. One that has not asks now.
+    fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
+        let Some(waiting) = self.waiting(asker) else { return cx.now };
+        if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+            self.ask(cx, asker);
+            return cx.now;
+        }
+        waiting.asked_at().unwrap_or(cx.now)
+    }
+
+    /// The server has told who has this lock, or that it cannot; or the attempt that has asked is
+    /// gone; or there is no server to ask.
+    pub(crate) fn hear_word(&mut self, cx: &mut Context) {
+        for id in self.take_words() {
+            self.give_up(cx, id);
+        }
+    }
+
+    /// The transport cannot have the request of this waiter served yet.
+    pub(crate) fn delayed(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.set_delayed(cx.now, reason);
+            self.hear_word(cx);
+        }
+    }
+
+    /// The holder in this process.
+    fn holder_here(&self, cx: &Context) -> Option<Holder> {
+        let (_, held) = self.holder()?;
+        let expires_in = held.lease().remaining(cx.now)?;
+        let owner = token::owner_of(held.holder().value());
+        let granted = wall_clock_before(cx.now.since(held.hold().since));
+        Some(Holder { owner, granted, expires_in: Some(expires_in), ..Holder::default() })
+    }
+
+    fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
+        let waiting = self.waiting(id)?;
+        let key = &waiting.ask().key;
+        if let Some(trouble) = &cx.trouble {
+            return Some(trouble.error(Some(Arc::clone(key))));
+        }
+        if !cx.connected {
+            return Some(LockError::unavailable(key, Arc::clone(&cx.broke)));
+        }
+        let busy = |holder: Holder| LockError::TimedOut {
+            key: Arc::clone(key),
+            waited: cx.now.since(waiting.ask().started),
+            holder: holder.into(),
+            in_front: waiting.in_front(),
+        };
+        if let Some(holder) = self.holder_here(cx) {
+            return Some(busy(holder));
+        }
+        let word = self.last_word(waiting);
+        Some(match word.last_answer() {
+            LastAnswer::Busy { owner, granted, expires_in, inside, limit, waiter }
+                if waiting.may_give_up_with(word) =>
+            {
+                // The one that asks for this process may be the one in front, and have room then.
+                let waiter = waiter.as_deref().or(waiting.kept_out_by()).filter(|_| *inside > 0);
+                let waiter = waiter.cloned().map(Box::new);
+                let (owner, granted) = (owner.clone(), *granted);
+                let (expires_in, inside, limit) = (*expires_in, *inside, *limit);
+                busy(Holder { owner, granted, expires_in, inside, limit, waiter, ..Holder::default() })
+            }
+            LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
+            LastAnswer::Nothing | LastAnswer::Busy { .. } => {
+                let asked_at = self.asker(waiting).asked_at().or(waiting.asked_at());
+                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask().started));
+                LockError::unavailable(
+                    key,
+                    format!("Redis is connected but gave no answer within {silent_for:.1?}"),
+                )
+            }
+        })
+    }
+}

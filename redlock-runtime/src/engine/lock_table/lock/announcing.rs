@@ -1,0 +1,100 @@
+//! What a leader announces: who it is, its term, and since when it leads.
+//!
+//! The record is beside the lock on the server, and counts only while its token holds that lock. So
+//! it need not be right at all times, and nothing waits for it: it is written at the start of a
+//! term, again after each renewal that finds it unwritten, and with each second renewal, because it
+//! ends by itself soon after the lock of a leader that has vanished. Each time it is written, those
+//! who observe the election look, which they do once in a ttl anyway: so not with each renewal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Lock;
+use crate::base::clock::Moment;
+use crate::base::token::Token;
+use crate::engine::lock_table::context::Context;
+use crate::engine::protocol::{Action, Announcement, Id, Rare, Reply, Request};
+
+/// A record is written anew by the first renewal after this time: the second one, as they follow
+/// each other after a third of the ttl.
+fn again_after(ttl: Duration) -> Duration {
+    ttl / 2
+}
+
+/// A record that was young enough at one renewal outlasts the lease that this one began, and so the
+/// latest time for the next one.
+fn lasts(ttl: Duration) -> Duration {
+    ttl.saturating_add(ttl / 3 * 2)
+}
+
+/// What the holder of a lock announces.
+pub(super) struct Announced {
+    of: Id,
+    text: Arc<str>,
+    since: Moment,
+    /// When it was last sent.
+    sent: Moment,
+    /// The server has confirmed that, under this token.
+    written: Option<Token>,
+}
+
+impl Lock {
+    /// The holder leads, and announces this; `None`: it steps down.
+    pub(crate) fn announce(&mut self, cx: &mut Context, id: Id, text: Option<Arc<str>>) {
+        let Some(held) = self.held_mut(id) else { return };
+        let withdraws = held.request(Action::Announce);
+        let Some(text) = text else {
+            let was_announced = self.announced().take().is_some_and(|announced| announced.of == id);
+            if was_announced && cx.connected && !cx.abilities.votes {
+                cx.outbox.push((id, withdraws));
+            }
+            return;
+        };
+        held.set_led();
+        *self.announced() = Some(Announced { of: id, text, since: cx.now, sent: cx.now, written: None });
+        self.announce_if_due(cx, id);
+    }
+
+    /// Writes the record of the holder, unless the server has it.
+    pub(super) fn announce_if_due(&mut self, cx: &mut Context, id: Id) {
+        if !self.has_announced() || !cx.connected || cx.abilities.votes {
+            return;
+        }
+        let Some(held) = self.held_mut(id) else { return };
+        let (request, term) = (held.request(Action::Announce), held.lease().fence());
+        let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) else {
+            return;
+        };
+        let is_young = cx.now.since(announced.sent) < again_after(request.ttl);
+        if !is_young || announced.written.as_ref() != Some(&request.token) {
+            (announced.sent, announced.written) = (cx.now, None);
+            let (text, led_for) = (Arc::clone(&announced.text), cx.now.since(announced.since));
+            let lasts = lasts(request.ttl);
+            let rare = Some(Box::new(Rare::Announcement(Announcement { term, led_for, lasts, text })));
+            cx.outbox.push((id, Request { rare, ..request }));
+        }
+    }
+
+    pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
+        match reply {
+            Reply::Done if request.announcement().is_some() && self.has_announced() => {
+                let written = Some(request.token.clone());
+                if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
+                    announced.written = written;
+                }
+            }
+            Reply::Refused(refusal) if refusal.is_asked_again() => cx.outbox.push((id, request.clone())),
+            // The next renewal finds the loss of the lock, or tries again.
+            _ => {}
+        }
+    }
+
+    /// The next connection may lead to a server without it.
+    pub(crate) fn announce_anew(&mut self) {
+        if self.has_announced()
+            && let Some(announced) = self.announced()
+        {
+            announced.written = None;
+        }
+    }
+}

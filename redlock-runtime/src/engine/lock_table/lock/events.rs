@@ -1,0 +1,263 @@
+//! What happens to a lock without a request: pushes, changes of other clients, connections, timers.
+//!
+//! A push goes to the attempt with its token. A grant makes a waiter the holder; a hint makes the
+//! first waiter of this process ask, whichever of them it was sent to, but for a lock that several
+//! may have; and where a waiter has lost
+//! its place, all of this process ask for new ones. A grant for a token without a waiter is
+//! released. A change of another client makes the holder compare and the first waiter ask. A timer
+//! rings for the first thing that its attempt waits for.
+
+use std::sync::Arc;
+
+use super::held::{Held, HeldTimer};
+use super::releasing::Releasing;
+use super::waiting::{Awaits, WaitTimer, Waiting};
+use super::{Attempt, Lock};
+use crate::base::outcome::LostReason;
+use crate::base::token::Token;
+use crate::engine::lock_table::context::Context;
+use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
+
+impl Lock {
+    /// A push to one of the waiters.
+    pub(crate) fn on_push(&mut self, cx: &mut Context, push: &Push) {
+        self.meet_push(cx, push);
+        let id = cx.by_token.get(&push.token).copied();
+        if let PushKind::PlaceLost = push.kind {
+            // The waiter that asked has a new place, or the lock.
+            for other in self.queue().ids() {
+                if Some(other) != id {
+                    self.pushed(cx, other, PushKind::PlaceLost);
+                }
+            }
+            return;
+        }
+        let Some(id) = id else {
+            self.on_push_without_waiter(cx, push);
+            return;
+        };
+        match self.attempt(id) {
+            Some(Attempt::Waiting(_)) => {
+                // Only the first waiter of this process asks after a hint, and it may be told, too.
+                let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
+                let asker = if asks { self.first_queued() } else { None };
+                let asker = asker.filter(|asker| !self.is_one_of_several(*asker, id));
+                self.pushed(cx, asker.unwrap_or(id), self.kind_for(id, push));
+                self.set_followers(cx, id, push);
+            }
+            Some(Attempt::Releasing(releasing)) => {
+                if let PushKind::Granted { .. } = push.kind {
+                    releasing.set_granted();
+                }
+                // The server has refused to let it leave, but writes again: others wait behind it.
+                if releasing.end_pause() {
+                    self.send_release(cx, id);
+                }
+            }
+            // A token with another lock is a forged push.
+            Some(Attempt::Held(_)) | None => {}
+        }
+    }
+
+    /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
+    /// phase of a counted lock is older than the numbers that were given since it began.
+    fn kind_for(&self, id: Id, push: &Push) -> PushKind {
+        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        match push.kind {
+            PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
+                PushKind::Granted { fence: 0, at, marked }
+            }
+            kind => kind,
+        }
+    }
+
+    /// True when not both of these waiters are exclusive: one may have room when the other has none.
+    fn is_one_of_several(&self, one: Id, other: Id) -> bool {
+        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        is_counted(one) || is_counted(other)
+    }
+
+    fn on_push_without_waiter(&mut self, cx: &mut Context, push: &Push) {
+        match push.kind {
+            PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
+            // An operator has released the lock for its holder.
+            PushKind::TakenAway => {
+                if let Some(id) = self.holder_with(&push.token) {
+                    self.lose(cx, id, LostReason::KeyChanged, false);
+                }
+            }
+            // The place of a caller that has gone, whose request was executed late: the first one
+            // that is left asks.
+            PushKind::Next { .. } | PushKind::LeftFree => {
+                if let Some(first) = self.first_queued() {
+                    self.pushed(cx, first, push.kind);
+                }
+            }
+            PushKind::PlaceLost | PushKind::Done => {}
+        }
+    }
+
+    /// The holder that has the lock under this token.
+    fn holder_with(&self, token: &Token) -> Option<Id> {
+        self.holders().find(|(_, held)| held.has(token)).map(|(id, _)| id)
+    }
+
+    /// The waiter that asks for this process, if it has a place.
+    fn first_queued(&self) -> Option<Id> {
+        self.first().filter(|(_, first)| first.is_queued()).map(|(id, _)| id)
+    }
+
+    pub(super) fn pushed(&mut self, cx: &mut Context, id: Id, kind: PushKind) {
+        // An attempt that does not wait is being released.
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if waiting.defer(kind) {
+            return;
+        }
+        match kind {
+            PushKind::Granted { fence, at, marked } => {
+                self.granted(cx, id, fence, at, marked);
+                return;
+            }
+            PushKind::Next { claim, at } => waiting.set_next(cx.now, claim, at),
+            PushKind::LeftFree => waiting.stand_back(cx.now),
+            PushKind::PlaceLost | PushKind::Done => {
+                self.rejoin(cx, id);
+                return;
+            }
+            PushKind::TakenAway => {}
+        }
+        self.schedule(cx, id);
+    }
+
+    /// Another client may have changed this lock: its holder compares, and its first waiter asks.
+    pub(crate) fn changed(&mut self, cx: &mut Context) {
+        // Those of one phase lose the lock together: one of them compares.
+        let mut phases = Vec::new();
+        for (id, held) in self.inside().filter(|(_, held)| held.is_watched()) {
+            if phases.iter().all(|(_, phase)| *phase != held.phase()) {
+                phases.push((id, held.phase()));
+            }
+        }
+        if let Some(id) = self.holder_id() {
+            self.meet(id, "changed");
+            self.held_mut(id).into_iter().for_each(Held::set_changed);
+            self.watch(cx, id);
+        }
+        for (id, _) in phases {
+            self.meet(id, "changed");
+            self.watch_one_of_several(cx, id);
+        }
+        if let Some(id) = self.first_id() {
+            self.meet(id, "changed");
+            self.ask_early(cx, id);
+        }
+    }
+
+    /// All keys of the server may be gone, the queue of this lock, too: as
+    /// [`changed`](Self::changed), for this attempt.
+    pub(crate) fn flushed(&mut self, cx: &mut Context, id: Id) {
+        self.meet(id, "changed");
+        self.watch(cx, id);
+        if self.waiting(id).is_some_and(Waiting::is_queued) {
+            self.rejoin(cx, id);
+        } else {
+            self.ask_early(cx, id);
+        }
+    }
+
+    /// The lock may be on another node than before: it is renewed at once, and a queued waiter asks
+    /// again, because its place may be gone.
+    pub(crate) fn moved(&mut self, cx: &mut Context, id: Id) {
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => {
+                waiting.forget_server_clock();
+                if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+                    self.ask_with_all(cx, id);
+                }
+            }
+            Some(Attempt::Held(held)) => {
+                held.set_elsewhere();
+                self.renew(cx, id);
+            }
+            Some(Attempt::Releasing(_)) | None => {}
+        }
+    }
+
+    /// There is a connection: an unanswered request is repeated, and a held lock is renewed at
+    /// once.
+    pub(crate) fn connected(&mut self, cx: &mut Context, id: Id) {
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => {
+                let awaits = waiting.awaits();
+                if awaits == Awaits::Connection || awaits == Awaits::LocalTurn && cx.queues_on_server() {
+                    self.ask_with_all(cx, id);
+                }
+            }
+            Some(Attempt::Held(_)) => self.renew(cx, id),
+            Some(Attempt::Releasing(_)) => self.send_release(cx, id),
+            None => {}
+        }
+    }
+
+    /// The abilities of the connection have changed: where the server has a queue now, each waiter
+    /// joins it.
+    pub(crate) fn can(&mut self, cx: &mut Context, id: Id) {
+        if cx.queues_on_server()
+            && self.waiting(id).is_some_and(|waiting| waiting.awaits() == Awaits::LocalTurn)
+        {
+            self.ask(cx, id);
+        }
+    }
+
+    /// Releases a grant for a token without a waiter, unless the reply came before the push and the
+    /// lock is held.
+    fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
+        if self.holders().all(|(_, held)| *held.token() != push.token) {
+            let name = Arc::clone(&push.name);
+            let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
+            let request = Request { fenced: fence > 0, ..request };
+            let mut releasing = Releasing::new(cx.now, name, request, CLAIM);
+            releasing.set_granted();
+            self.release_apart(cx, releasing);
+        }
+    }
+
+    /// The timer of this attempt rings.
+    pub(crate) fn on_timer(&mut self, cx: &mut Context, id: Id) {
+        self.meet_timer(cx, id);
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => match waiting.rings_for(cx.now) {
+                Some(WaitTimer::GivesUp) => self.give_up(cx, id),
+                Some(WaitTimer::Report) => self.report_wait(cx, id),
+                Some(WaitTimer::Ask) => self.ask(cx, id),
+                None => self.schedule(cx, id),
+            },
+            Some(Attempt::Held(held)) => match held.rings_for(cx.now) {
+                // Its body may have run until now, when the key has expired.
+                Some(HeldTimer::Closed) => self.lose(cx, id, LostReason::ManagerClosed, false),
+                Some(HeldTimer::Expired) => {
+                    // It may have reached its `max_hold`.
+                    held.lease().check(cx.now);
+                    self.lose(cx, id, LostReason::Expired, true);
+                }
+                Some(HeldTimer::LateChange) => {
+                    held.answer_late_changes(cx.now, cx.trouble.as_ref());
+                    self.schedule(cx, id);
+                }
+                Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
+                Some(HeldTimer::Look) => {
+                    held.take_look();
+                    self.watch(cx, id);
+                    self.schedule(cx, id);
+                }
+                Some(HeldTimer::Renew) => self.renew(cx, id),
+                None => self.schedule(cx, id),
+            },
+            Some(Attempt::Releasing(releasing)) => {
+                let step = releasing.tick(cx.now, cx.trouble.as_ref());
+                self.go_on_releasing(cx, id, step);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Held locks: delivery, renewal, watch, loss and release.
+//!
+//! A waiter that has got the lock becomes the holder, and its caller gets the lease. Where replicas
+//! must have the lock first, the caller gets it once they confirm. The holder renews the lock until
+//! its guard releases it, watches it, because another client may delete it, and may draw a fencing
+//! token that it was taken without. With the end of its lease, released or lost, the attempt
+//! releases what the server may have of it, and the first waiter asks right behind that release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Lock;
+use super::acquiring::NO_TICKETS;
+use super::held::{Held, LOOKS_AFTER};
+use super::queue::NextAsker;
+use super::releasing::answer;
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::lease::{Lease, safe_until};
+use crate::base::outcome::{LostReason, ReleaseOutcome};
+use crate::base::telemetry::{self, HandOver};
+use crate::base::token::Token;
+use crate::engine::command::{AcquireOutcome, Ask, Extension, Response, Unconfirmed};
+use crate::engine::lock_table::context::Context;
+use crate::engine::protocol::{
+    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, Run, ServerTime,
+};
+
+impl Lock {
+    /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
+    pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
+        let limit = ask.limit;
+        let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
+        let lease = ask.lease(fence, sent, safe_until(sent, lasts));
+        if lease.remaining(cx.now).is_none() {
+            self.too_late(cx, id, cx.now.since(sent), lasts);
+            return;
+        }
+        if claims && ask.min_hold.is_some() {
+            self.ask_to_keep(cx, id, fence);
+            return;
+        }
+        if claims {
+            ask.call.handed_over(HandOver::Server);
+        }
+        let held = if claims { Held::handed_over } else { Held::asked };
+        self.enter(cx, id, lease, |ask, token, lease| {
+            let held = held(ask, token, lease, sent).answered_after(asks);
+            if ask.ticket.is_some() { held.redeemed() } else { held }
+        });
+        if claims && !limit.is_counted() {
+            self.wait_for_own_claim(cx, sent.after(lasts));
+        }
+        if refused_before {
+            self.ask_after_refusals(cx);
+        }
+    }
+
+    /// A lock with a `min_hold` was granted for a claim. The server keeps it for longer before its
+    /// body begins: a process that dies at once would give it back when the claim is over.
+    fn ask_to_keep(&mut self, cx: &mut Context, id: Id, fence: u64) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if cx.outbox.take_back(id).is_some() {
+            waiting.take_back();
+        }
+        waiting.set_claiming(cx.now, fence);
+        let request = waiting.request(Action::Renew { nth: 0, shortens: false });
+        cx.timers.set(id, waiting.due());
+        cx.outbox.push_urgent((id, request));
+    }
+
+    /// The answer to that. `is_kept`: the claim was not over.
+    pub(super) fn kept(&mut self, cx: &mut Context, id: Id, sent: Moment, is_kept: bool) {
+        let Some(waiting) = self.waiting(id) else { return };
+        if is_kept {
+            let fence = waiting.claimed_fence();
+            waiting.ask().call.handed_over(HandOver::Server);
+            self.answered_held(cx, id, sent, fence, false);
+        } else {
+            self.ask(cx, id);
+        }
+    }
+
+    /// The node has granted the lock to this waiter by a push.
+    pub(super) fn granted(&mut self, cx: &mut Context, id: Id, fence: u64, at: ServerTime, marked: bool) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        let claim = waiting.ask().ttl.min(CLAIM);
+        let since = waiting.granted_since(cx.now, at);
+        let safe = since.map_or(cx.now, |since| safe_until(since, claim));
+        let has_none = fence == 0 && (waiting.ask().fenced || waiting.ask().limit.is_counted());
+        if has_none || waiting.ask().is_run() || safe.since(cx.now) < claim / 4 {
+            // The push is late: ask the server whether this waiter still holds the lock. Or its fencing
+            // token may have been given before: the server draws another one. Or a client
+            // that knows no counted locks has granted it: the server makes it one of several. Or another
+            // one may have run its tick, or its body that runs once, at which no grant looks.
+            waiting.set_granted();
+            self.ask(cx, id);
+            return;
+        }
+        if marked {
+            cx.contended.insert(&waiting.ask().name);
+        }
+        if waiting.ask().min_hold.is_some() {
+            self.ask_to_keep(cx, id, fence);
+            return;
+        }
+        let was_taken_back = cx.outbox.take_back(id).is_some();
+        waiting.ask().call.handed_over(HandOver::Server);
+        // A request that was not taken back crossed the push.
+        let asks = waiting.is_asking() && !was_taken_back;
+        let since = since.unwrap_or(cx.now);
+        let lease = waiting.ask().lease(fence, since, safe);
+        let limit = lease.limit();
+        self.enter(cx, id, lease, |ask, token, lease| {
+            Held::handed_over(ask, token, lease, since).pushed(marked, asks)
+        });
+        if !limit.is_counted() {
+            self.wait_for_own_claim(cx, since.after(claim));
+        }
+    }
+
+    /// The first waiter of this process asks when a claim of this process is to end, as a hint
+    /// tells those of the others: this process may be suspended.
+    pub(super) fn wait_for_own_claim(&mut self, cx: &mut Context, ends: Moment) {
+        if let Some((id, waiting)) = self.queue().first_mut() {
+            waiting.wait_for_own_claim(ends);
+            cx.timers.set(id, waiting.due());
+        }
+    }
+
+    /// The waiter is the holder from now on, and its caller gets the lock.
+    fn enter(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        lease: Lease,
+        held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
+    ) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let ask = waiting.ask();
+        let outcome = if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
+        self.end_long_wait(cx, id, outcome);
+        let Some(waiting) = self.take_waiting(id) else { return };
+        cx.forget_token(waiting.token());
+        let (mut ask, token) = waiting.into_parts();
+        let caller = ask.caller.take();
+        let mut held = Box::new(held(&ask, token, Arc::new(lease)));
+        let delivered = match (caller, cx.settings.replicas) {
+            (Some(caller), 0) => {
+                caller.send(AcquireOutcome::Held(Arc::clone(held.lease()), Some(ask))).is_ok()
+            }
+            (Some(caller), _) if !caller.is_closed() => {
+                held.deliver_later(caller);
+                let (request, gives_up_at) = (held.request(held.renewal()), ask.gives_up_at);
+                cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
+                true
+            }
+            _ => false,
+        };
+        let lets_others_in = held.is_counted();
+        self.set_holder(id, held);
+        if cx.queues_on_server() {
+            // The next waiter of this process has its own place on the server, and confirms it from
+            // time to time.
+            let next = self.first_id();
+            self.take_turn(cx, next.map(NextAsker::Later));
+        } else if lets_others_in {
+            let next = self.first_id();
+            self.take_turn(cx, next.map(NextAsker::Now));
+        }
+        if delivered {
+            self.schedule(cx, id);
+            self.reserve(cx);
+        } else {
+            self.abandon(cx, id);
+        }
+        self.hear_word(cx);
+    }
+
+    /// Reserves the fencing tokens of the local hand-overs, as soon as there are a holder and a
+    /// waiter.
+    pub(crate) fn reserve(&mut self, cx: &mut Context) {
+        let count = cx.settings.cohort;
+        if count == 0 || cx.abilities.votes || !cx.connected || self.first_id().is_none() {
+            return;
+        }
+        if let Some(id) = self.holder_id()
+            && let Some(held) = self.held_mut(id)
+            && held.reserve()
+        {
+            cx.outbox.push((id, held.request(Action::Reserve { count })));
+        }
+    }
+
+    /// The caller no longer waits: the attempt releases the lock that it has or may get.
+    pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
+        if let Some(mut held) = self.take_held(id) {
+            held.set_unrun();
+            held.set_run(Run::Undone);
+            self.give_back(cx, id, &held, None);
+        } else if self.waiting(id).is_some() {
+            self.end_long_wait(cx, id, "cancelled");
+            self.drop_waiting(cx, id);
+        }
+    }
+
+    /// The guard changes the ttl.
+    pub(crate) fn extend(&mut self, cx: &mut Context, id: Id, extension: Extension) {
+        // A lock that is not held was lost, and its guard knows why.
+        if let Some(held) = self.held_mut(id)
+            && held.lease().check(cx.now).is_some()
+        {
+            if let Some(heartbeat) = held.lease().heartbeat() {
+                heartbeat.beat(cx.now);
+            }
+            held.change_ttl(cx.now, extension, cx.now.after(cx.settings.io_timeout));
+            self.renew(cx, id);
+        }
+    }
+
+    /// Draws a fencing token for a held lock, unless it has one. Dropped without an answer when
+    /// there is none.
+    pub(crate) fn fence(&mut self, cx: &mut Context, id: Id, caller: oneshot::Sender<()>) {
+        let Some(held) = self.held_mut(id).filter(|_| cx.connected) else { return };
+        if held.lease().fence() > 0 {
+            let _ = caller.send(());
+            return;
+        }
+        let draw = held.draw();
+        if self.add_draw(id, caller) {
+            cx.outbox.push((id, draw));
+        }
+    }
+
+    pub(super) fn on_fence_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
+        if matches!(reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
+            cx.outbox.push((id, request.clone()));
+            return;
+        }
+        let held = self.held_mut(id);
+        match (reply, held) {
+            // It was executed after the server was told who has the lock.
+            (Reply::NotHeld, Some(held)) if *held.token() != request.token => {
+                cx.outbox.push((id, held.draw()));
+            }
+            (Reply::Reserved { last }, Some(held)) if held.has(&request.token) => {
+                held.lease().set_fence(*last);
+                for caller in self.take_draws(id) {
+                    let _ = caller.send(());
+                }
+            }
+            _ => drop(self.take_draws(id)),
+        }
+    }
+
+    /// Sends a renewal, if one is wanted, and a watch.
+    pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
+        let Some(held) = self.held_mut(id) else { return };
+        if !cx.connected || !held.wants_renewal() {
+            held.suspend();
+        } else if held.is_led_by_a_blocked_body(cx.now) {
+            held.retry(cx.now);
+        } else {
+            held.set_renewing(cx.now);
+            cx.outbox.push_urgent((id, held.renewal_request(cx.now)));
+        }
+        // The renewal changes the key, which ends the watch.
+        self.watch(cx, id);
+        self.schedule(cx, id);
+    }
+
+    /// Sends a watch: the reply compares the holder, and the node tells of the next change.
+    pub(crate) fn watch(&mut self, cx: &mut Context, id: Id) {
+        if let Some(held) = self.held_mut(id)
+            && cx.connected
+            && cx.abilities.tracks_changes
+            // The answer to that one tells whose value to compare, and sends the watch.
+            && !held.is_being_told()
+        {
+            cx.outbox.push_urgent((id, held.request(Action::Watch)));
+        }
+    }
+
+    /// The key of a lock that several have was changed. Who comes and goes may change it, because the
+    /// key lasts as long as the last of them, so at most one watch is sent for many changes.
+    pub(super) fn watch_one_of_several(&mut self, cx: &mut Context, id: Id) {
+        if self.may_watch_again(cx.now, LOOKS_AFTER) {
+            self.watch(cx, id);
+        } else if self.held_mut(id).is_some_and(|held| held.looks_again(cx.now)) {
+            self.schedule(cx, id);
+        }
+    }
+
+    /// One of this process has left the lock, or its queue: another one that has the lock beside
+    /// others looks whether all of them still have it.
+    pub(super) fn look_again(&mut self, cx: &mut Context) {
+        let one = self.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
+        if let Some(id) = one
+            && self.held_mut(id).is_some_and(|held| held.looks_again(cx.now))
+        {
+            self.schedule(cx, id);
+        }
+    }
+
+    /// A waiter of this process has a place in the queue of the lock.
+    pub(super) fn set_waited_for(&mut self, cx: &mut Context) {
+        if let Some(id) = self.holder_id()
+            && self.held_mut(id).is_some_and(Held::set_waited_for)
+        {
+            self.watch(cx, id);
+        }
+    }
+
+    /// The guard leaves the lock to whoever redeems its ticket within `lasts`. To those who wait,
+    /// here and elsewhere, it is held until then.
+    pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
+        let is_by_votes = cx.abilities.votes;
+        if let Some(held) = self.held_mut(id)
+            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.gives_no_ticket())
+        {
+            response.send(Err(LockError::invalid(held.lease().key(), reason)), None);
+            return;
+        }
+        let Some(mut held) = self.take_held(id) else {
+            // It was lost before, and is gone or being released.
+            answer(Some(response), ReleaseOutcome::AlreadyLost);
+            return;
+        };
+        held.leave_until(cx.now.after(lasts));
+        self.give_back(cx, id, &held, Some(response));
+    }
+
+    /// The lease is over: the server releases the lock, and the next waiter's request is sent right
+    /// after that.
+    pub(super) fn give_back(&mut self, cx: &mut Context, id: Id, held: &Held, response: Option<Response>) {
+        let was_held = held.lease().check(cx.now).is_some();
+        held.end_lease();
+        let response = match response {
+            Some(response) if response.is_to_dropped() => cx.connected.then_some(response),
+            response if was_held => response,
+            response => {
+                answer(response, ReleaseOutcome::AlreadyLost);
+                None
+            }
+        };
+        if held.grant_may_follow() {
+            cx.by_token.insert(held.token().clone(), id);
+        }
+        let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
+        self.start_release(cx, id, releasing);
+        self.leave(cx, held);
+    }
+
+    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still
+    /// have the key. It may have a place in the queue instead, when a request of the waiter arrived
+    /// after the loss.
+    pub(crate) fn lose(&mut self, cx: &mut Context, id: Id, reason: LostReason, release: bool) {
+        let Some(held) = self.take_held(id) else { return };
+        held.lease().end(reason);
+        if !held.awaits_reservation() {
+            telemetry::lost(held.lease().key(), held.lease().lost_reason().unwrap_or(reason));
+        }
+        if release || held.may_be_queued() || held.owes_places() {
+            self.give_back(cx, id, &held, None);
+        } else {
+            cx.forget(id);
+            self.leave(cx, &held);
+        }
+    }
+
+    /// The phase is over: all that have the lock in it have lost it.
+    pub(super) fn lose_phase(&mut self, cx: &mut Context, phase: u64) {
+        let of_phase = |(id, held): (Id, &Held)| (held.phase() == phase).then_some(id);
+        for id in self.inside().filter_map(of_phase).collect::<Vec<_>>() {
+            self.lose(cx, id, LostReason::KeyChanged, false);
+        }
+    }
+
+    /// An operator sends this request through the manager of the holder: the server does not tell a
+    /// client of a change that it made itself.
+    pub(crate) fn take_for_operator(&mut self, cx: &mut Context, request: &Request) {
+        let is_taken = |held: &Held| match request.action {
+            Action::ForceRelease => true,
+            Action::Release => held.has(&request.token),
+            _ => false,
+        };
+        let taken: Vec<Id> = self.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
+        for id in taken {
+            self.lose(cx, id, LostReason::ForceReleased, true);
+        }
+    }
+
+    /// The holder has left, and the first waiter asks.
+    fn leave(&mut self, cx: &mut Context, held: &Held) {
+        if !held.is_former() {
+            let next = self.queue().take_turn();
+            self.take_turn(cx, next);
+        }
+    }
+
+    /// The server has the lock under the token of its holder, and no longer under this one.
+    pub(super) fn set_told(&mut self, cx: &mut Context, id: Id, before: Token) {
+        let Some(held) = self.held_mut(id) else { return };
+        let leaving = held.take_leave(cx.now, before);
+        if held.is_watched() {
+            self.watch(cx, id);
+        }
+        if let Some(leaving) = leaving {
+            self.release_apart(cx, leaving);
+        }
+    }
+
+    /// The task that asks the replicas is a new one: what the last one has not answered is
+    /// confirmed anew.
+    pub(crate) fn confirm_again(&mut self, cx: &mut Context, id: Id) {
+        if let Some(held) = self.held_mut(id)
+            && held.awaits_replicas()
+            && !cx.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
+        {
+            // The replicas have the usual time again, as for a caller without a limit.
+            let request = held.request(held.renewal());
+            cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None, kept: None });
+        }
+    }
+
+    /// The answer of the replicas about a lock that its caller does not have yet.
+    pub(crate) fn confirmed(&mut self, cx: &mut Context, id: Id, token: &Token, confirmation: Confirmation) {
+        let Some(held) = self.held_mut(id).filter(|held| held.token() == token) else { return };
+        let Some(caller) = held.take_caller() else { return };
+        let (lease, wanted) = (held.lease(), cx.settings.replicas);
+        let key = Arc::clone(lease.key());
+        let outcome = match confirmation {
+            _ if lease.check(cx.now).is_none() => lease.lost().into(),
+            Confirmation::Reached(reached) if reached >= wanted => {
+                AcquireOutcome::Held(Arc::clone(lease), None)
+            }
+            Confirmation::Reached(reached) => LockError::NotReplicated { key, wanted, reached }.into(),
+            Confirmation::NotHeld => {
+                lease.end(LostReason::KeyChanged);
+                lease.lost().into()
+            }
+            Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
+                let reason = format!("its replicas could not be asked: {reason}").into();
+                Disconnected { reason, is_permanent }.error(Some(key)).into()
+            }
+        };
+        let is_held = matches!(outcome, AcquireOutcome::Held(..));
+        let has_guard = caller.send(outcome).is_ok() && is_held;
+        if !has_guard {
+            self.abandon(cx, id);
+        }
+    }
+
+    /// The manager is shut down, and its time is over: the lease ends. True when a body may have
+    /// run under it.
+    pub(crate) fn close(&mut self, cx: &mut Context, id: Id, reason: &'static str) -> bool {
+        let Some(held) = self.held_mut(id) else { return false };
+        if let Some(caller) = held.take_caller() {
+            let _ = caller.send(LockError::closed(held.lease().key(), reason).into());
+            self.abandon(cx, id);
+            return false;
+        }
+        let was_held = held.close(cx.now);
+        if was_held {
+            self.schedule(cx, id);
+        }
+        was_held
+    }
+}

@@ -1,0 +1,215 @@
+//! To whom a process passes a lock on, and what the server knows of it.
+//!
+//! A lock goes to a waiter of the same process without a request to the server where the server has
+//! said who comes next. In a *cohort* it has reserved fencing tokens: the next waiters of the
+//! process get the lock, each with one of them. Without a cohort, its grant has named *followers*:
+//! the waiters of this process that come next in the queue of all processes, in this order, each
+//! with a place there. To the server all these holders are one, with one token and one key to
+//! renew.
+//!
+//! A lock that is held for a moment is passed on and given back, and the server hears of it once,
+//! with the release. One that is held for longer is told: a renewal names those that have had the
+//! lock, the last one has it now, and to the server it is the holder from then on. Until that is
+//! answered, the server may have the lock under the token of each that was named.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::waiting::{Awaits, Waiting};
+use crate::base::clock::Moment;
+use crate::base::token::Token;
+use crate::engine::protocol::{PassedOn, Reply, Request};
+
+/// So long after it was passed on, the server is told who has it. Most holders have released it by
+/// then.
+pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
+
+/// So long after its grant, a lock is passed on to followers. Then the server gets it back.
+const LONGEST: Duration = Duration::from_millis(10);
+
+/// The server's word on who comes next.
+#[derive(Default)]
+enum Next {
+    /// A cohort has asked for fencing tokens. That is done once per grant, because other processes
+    /// wait, too.
+    #[default]
+    Asked,
+    /// The fencing tokens that are left to a cohort.
+    Fences(RangeInclusive<u64>),
+    /// `secrets`: the secrets of the tokens of the followers, of which the ones from `left` on are
+    /// left. `served`: the number of those that have had the lock, or had left at their turn.
+    Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
+}
+
+/// What happens to a released lock.
+pub(super) enum Turn {
+    /// The waiter has it, with this fencing token.
+    Now { fence: u64 },
+    /// It is known once the server has answered.
+    Later,
+    /// The lock goes back to the server.
+    Over,
+}
+
+#[derive(Default)]
+pub(super) struct Successors {
+    next: Next,
+    /// Those that have had the lock since the server was told who has it, in their order. The last
+    /// one has it now. Each follower among them has a place in the queue on the server, also one
+    /// that had left when it was its turn.
+    to: Vec<Token>,
+    /// The number of these that were named in a request.
+    named: usize,
+    /// Under this token the server had the lock until it was told last.
+    before: Option<Token>,
+    /// Followers have places in the queue, with this ttl.
+    place_ttl: Option<Duration>,
+}
+
+impl Successors {
+    /// The grant has named these.
+    pub(super) fn named(now: Moment, secrets: &str, place_ttl: Duration) -> Self {
+        let next = Next::Followers { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 };
+        Self { next, place_ttl: Some(place_ttl), ..Self::default() }
+    }
+
+    /// The reply to a request for `count` fencing tokens.
+    pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
+        let last = if let Reply::Reserved { last } = *reply { last } else { 0 };
+        self.next = Next::Fences(last.saturating_sub(count.into()).saturating_add(1)..=last);
+    }
+
+    /// Whether it is the turn of the first waiter of this process.
+    pub(super) fn turn_of(&mut self, now: Moment, waiter: &Waiting) -> Turn {
+        let is_idle = waiter.awaits() == Awaits::LocalTurn && !waiter.must_release(true);
+        match &mut self.next {
+            // The body was quicker than the server: its reply comes sooner than a new grant would.
+            Next::Asked if is_idle => Turn::Later,
+            // The server may grant the lock to a waiter that has asked it. And no other holder gets
+            // this fencing token.
+            Next::Fences(fences) if is_idle => fences.next().map_or(Turn::Over, |fence| Turn::Now { fence }),
+            // An answer to one that asks may be from before its turn.
+            Next::Followers { until, secrets, left, served }
+                if now < *until && waiter.sleeps_in_queue() && waiter.ask().min_hold.is_none() =>
+            {
+                let mut rest = secrets.get(*left..).unwrap_or_default();
+                let is_first = std::iter::from_fn(|| Token::take_secret(&mut rest))
+                    .any(|secret| secret == waiter.token().secret());
+                *left = secrets.len() - rest.len();
+                *served = served.saturating_add(is_first.into());
+                if is_first { Turn::Now { fence: 0 } } else { Turn::Over }
+            }
+            _ => Turn::Over,
+        }
+    }
+
+    pub(super) fn are_followers(&self) -> bool {
+        self.place_ttl.is_some()
+    }
+
+    /// The followers that are left get the lock from the server: what it has said of its queue may
+    /// not be true any more.
+    pub(super) fn end(&mut self) {
+        if let Next::Followers { secrets, left, .. } = &mut self.next {
+            *left = secrets.len();
+        }
+    }
+
+    pub(super) fn push(&mut self, next: &Token) {
+        if !self.are_followers() {
+            // A holder of a cohort has no place, so it is named only if the server has heard of it.
+            self.to.truncate(self.named);
+        }
+        self.to.push(next.clone());
+    }
+
+    /// Who has the lock now, unless that is the one that the server knows of.
+    pub(super) fn holder(&self) -> Option<&Token> {
+        self.to.last()
+    }
+
+    /// No request has named the one that has the lock now.
+    pub(super) fn is_to_be_told(&self) -> bool {
+        self.to.len() > self.named
+    }
+
+    pub(super) fn has(&self, token: &Token) -> bool {
+        self.to.contains(token)
+    }
+
+    /// The last one under whose token the server may have the lock.
+    pub(super) fn last_named(&self) -> Option<&Token> {
+        self.to.get(..self.named).and_then(<[Token]>::last)
+    }
+
+    /// Followers have places in the queue that must be given back.
+    pub(super) fn has_places(&self) -> bool {
+        self.are_followers() && !self.to.is_empty()
+    }
+
+    /// The number of releases that the last one counts for: one in each millisecond since the
+    /// grant, and one for each follower at most. A lock that is left free for foreign clients idles
+    /// for some milliseconds: counted by holders alone, short bodies would idle for a fifth of the
+    /// time.
+    pub(super) fn releases(&self, now: Moment) -> u32 {
+        let Next::Followers { until, served, .. } = &self.next else { return 1 };
+        let lasted = LONGEST.saturating_sub(until.since(now));
+        let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
+        (*served).min(millis).saturating_add(1)
+    }
+
+    /// What a renewal tells: it names them all. The followers that are left get the lock from the
+    /// server then.
+    pub(super) fn name(&mut self) -> Option<Arc<PassedOn>> {
+        self.end();
+        self.named = self.to.len();
+        self.for_release()
+    }
+
+    /// What a release tells: those that may have the lock on the server, or a place.
+    pub(super) fn for_release(&self) -> Option<Arc<PassedOn>> {
+        let to = if self.are_followers() { &*self.to } else { self.to.get(..self.named)? };
+        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl: self.place_ttl }))
+    }
+
+    /// This request was executed: the server has the lock under the last token that it names, and
+    /// no longer under `token`. Returns that one.
+    pub(super) fn set_told(&mut self, request: &Request, token: &mut Token) -> Option<Token> {
+        let holder = request.passed_on.as_ref()?.to.last()?;
+        let at = self.to.iter().position(|token| token == holder)?;
+        self.named = self.named.saturating_sub(at + 1);
+        let holder = self.to.drain(..=at).next_back()?;
+        let before = std::mem::replace(token, holder);
+        self.before = Some(before.clone());
+        Some(before)
+    }
+
+    /// Another server may be the primary now, and may not have heard what the last one was told. It
+    /// is told once more.
+    pub(super) fn tell_again(&mut self, token: &mut Token) {
+        if let Some(before) = self.before.take() {
+            self.to.insert(0, std::mem::replace(token, before));
+            self.named += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_counts_for_each_follower_but_for_one_in_each_millisecond_at_most() {
+        let start = Moment::now();
+        let counts = |served, millis| {
+            let until = start.after(LONGEST);
+            let next = Next::Followers { until, secrets: "".into(), left: 0, served };
+            let successors = Successors { next, ..Successors::default() };
+            successors.releases(start.after(Duration::from_millis(millis)))
+        };
+        assert_eq!(counts(0, 5), 1, "no follower has had it");
+        assert_eq!([0, 2, 3, 5, 1000].map(|millis| counts(3, millis)), [1, 3, 4, 4, 4]);
+        assert_eq!(counts(31, 1000), 11);
+    }
+}

@@ -1,0 +1,86 @@
+//! Waits that are longer than the limit: a warning says who holds the lock, again each time the
+//! wait is four times as long, and a line says how it ended.
+//!
+//! The server is asked who holds the lock when a warning is due, and only then, because the last
+//! answer to a waiter may be old. Of the waiters of one lock in this process, one is reported at a
+//! time, until its wait ends: one line for a thousand waiters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Lock;
+use super::waiting::LastAnswer;
+use crate::base::telemetry::Found;
+use crate::base::token::{self, Token};
+use crate::engine::lock_table::context::Context;
+use crate::engine::protocol::{Action, Id, Inspection, Refusal, Reply, Request};
+
+impl Lock {
+    /// The wait is longer than the limit, or than four times the last one.
+    pub(super) fn report_wait(&mut self, cx: &mut Context, id: Id) {
+        let reported = self.reported();
+        let is_reported = reported.is_none_or(|other| other == id || self.waiting(other).is_none());
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.count_report(is_reported);
+            cx.timers.set(id, waiting.due());
+        }
+        if is_reported {
+            self.set_reported(Some(id));
+            self.ask_for_holder(cx, id);
+        }
+    }
+
+    /// Asks the server who holds the lock, for this waiter.
+    pub(crate) fn ask_for_holder(&mut self, cx: &mut Context, id: Id) {
+        let Some(waiting) = self.waiting(id) else { return };
+        if !cx.connected {
+            let reason = cx.trouble.as_ref().map_or(&cx.broke, |trouble| &trouble.reason);
+            self.warn_of_wait(cx, id, &Err(Arc::clone(reason)));
+            return;
+        }
+        let question = cx.own_id();
+        cx.questions.insert(question, id);
+        let (name, token) = (Arc::clone(&waiting.ask().name), Token::empty());
+        cx.outbox.push((question, Request::new(Action::Inspect, name, token, Duration::ZERO)));
+    }
+
+    /// The server has answered who holds the lock.
+    pub(crate) fn on_holder_reply(&mut self, cx: &mut Context, id: Id, reply: Reply) {
+        match reply.found() {
+            Err(refusal) if refusal.is_asked_again() => self.ask_for_holder(cx, id),
+            found => self.warn_of_wait(cx, id, &found.map_err(Refusal::words)),
+        }
+    }
+
+    fn warn_of_wait(&self, cx: &Context, id: Id, found: &Result<Option<Inspection>, Arc<str>>) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let Some(since) = waiting.reports_since() else { return };
+        let found = match found {
+            Ok(Some(Inspection { holder, waiters, queue, .. })) => {
+                // Its own place, or that of a waiter of this process that came in the same second.
+                let own = token::owner_of(waiting.token().value());
+                let place = queue.iter().position(|owner| owner.is_some() && *owner == own);
+                let in_front = place.and_then(|place| u32::try_from(place).ok()).or(waiting.in_front());
+                Found::Held { holder, in_front, waiters: *waiters }
+            }
+            // Nobody holds it, and the server gives it to nobody.
+            Ok(None) => match self.last_word(waiting).last_answer() {
+                LastAnswer::Refused(reason) => Found::Refused { reason },
+                LastAnswer::Nothing | LastAnswer::Busy { .. } => Found::Free,
+            },
+            Err(reason) => Found::Unknown { reason },
+        };
+        let ask = waiting.ask();
+        ask.call.waits_long(&ask.key, cx.now.since(since), self.count(), &found);
+    }
+
+    /// The last line of a wait that was reported.
+    pub(super) fn end_long_wait(&mut self, cx: &Context, id: Id, outcome: &'static str) {
+        if let Some(waiting) = self.waiting(id).filter(|waiting| waiting.is_reported())
+            && let Some(since) = waiting.reports_since()
+        {
+            waiting.ask().call.long_wait_ended(&waiting.ask().key, cx.now.since(since), outcome);
+            self.set_reported(None);
+        }
+    }
+}

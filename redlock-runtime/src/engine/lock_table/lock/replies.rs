@@ -1,0 +1,370 @@
+//! Replies: what each one changes for the attempt that asked.
+//!
+//! A reply goes to its attempt as it is now, which may have gone on since the request was sent. A
+//! waiter that was granted the lock becomes the holder; a busy lock gives it a place or a pause;
+//! and what the server has refused is asked for again, at once, after a pause, or not at all. A
+//! holder that the server no longer knows has lost the lock. A release ends with its answer. After
+//! a hand-over within the process, a reply to the former holder's request is for the present one:
+//! they share the token.
+
+use std::sync::Arc;
+
+use super::acquiring::compare_limits;
+use super::{Attempt, Lock};
+use crate::base::clock::Moment;
+use crate::base::error::{Holder, LockError};
+use crate::base::outcome::LostReason;
+use crate::base::tick::time_of;
+use crate::engine::command::AcquireOutcome;
+use crate::engine::lock_table::context::Context;
+use crate::engine::protocol::{Action, Id, Mode, NotRun, Refusal, Reply, Request, Verdict};
+
+/// Why a nominal time is refused.
+const TICK_IS_AHEAD: &str = "its tick is more than a day ahead of the server's time, and would keep out all ticks before it: give \
+                             `tick_at` the time for which this call is due, and not the next one";
+
+const TICK_IS_OLD: &str = "its tick is so old that the server does not know any more whether it was run: the record of a `tick_at` \
+                           is kept for seven days, and that of a `tick` for two ticks, but for seven days at least";
+
+impl Lock {
+    /// The reply to a request of `id` that was sent at `sent`.
+    pub(crate) fn on_reply(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        reply: Reply,
+    ) {
+        let holder = self.current_holder(id, request);
+        self.meet_reply(holder, request.action, &reply);
+        if request.action == Action::Announce {
+            self.on_announce_reply(cx, id, request, &reply);
+            return;
+        }
+        if request.action == Action::Draw {
+            self.on_fence_reply(cx, id, request, &reply);
+            return;
+        }
+        let (id, action) = (holder, request.action);
+        let is_release = matches!(action, Action::Release | Action::ExpireLater);
+        match (self.attempt(id), reply) {
+            (Some(Attempt::Waiting(waiting)), reply) if *waiting.token() == request.token => match reply {
+                Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
+                    self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
+                }
+                Reply::Acquire(verdict) => self.on_verdict(cx, id, sent, request, Ok(verdict)),
+                Reply::Refused(refusal) if action != Action::WatchHolder => {
+                    self.on_verdict(cx, id, sent, request, Err(refusal));
+                }
+                reply if matches!(action, Action::Renew { .. }) => {
+                    self.kept(cx, id, sent, reply == Reply::Done);
+                }
+                reply => self.on_watch_reply(cx, id, &reply),
+            },
+            // A watch with an earlier token says nothing about this one.
+            (Some(Attempt::Held(held)), reply) if held.has_sent(request) => {
+                self.on_renew_reply(cx, id, sent, request, &reply);
+            }
+            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal)) if is_release => {
+                if refusal == Refusal::Contended {
+                    cx.contended.insert(&request.name);
+                }
+                let step = releasing.on_refusal(cx.now, refusal);
+                self.go_on_releasing(cx, id, step);
+            }
+            (Some(Attempt::Releasing(releasing)), reply) if is_release => {
+                let was_held = reply == Reply::Done;
+                let ran_out = releasing.ran_out(was_held);
+                if was_held && cx.settings.replicas > 0 {
+                    // Its caller is answered when the replicas have the record, too.
+                    cx.unconfirmed.extend(releasing.take_kept(id));
+                }
+                let step = releasing.on_reply(cx.now, action, was_held);
+                self.go_on_releasing(cx, id, step);
+                self.look_again(cx);
+                if ran_out {
+                    self.ask_after_claim(cx);
+                }
+            }
+            // Its caller had left before.
+            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal))
+                if *releasing.token() == request.token && has_taken_nothing(action, &refusal) =>
+            {
+                let is_over = releasing.undo_request();
+                if is_over {
+                    self.end_release(cx, id);
+                }
+            }
+            // The reply to an acquire whose caller has gone: its release is sent.
+            _ => {}
+        }
+    }
+
+    /// The attempt that a reply to `id` is about: after local hand-overs, the current holder with
+    /// the same token.
+    fn current_holder(&mut self, id: Id, request: &Request) -> Id {
+        if self.attempt(id).is_some() {
+            return id;
+        }
+        self.holder().filter(|(_, held)| held.has_sent(request)).map_or(id, |(holder, _)| holder)
+    }
+
+    /// The reply to a waiter's watch. The lock may have become free just before.
+    fn on_watch_reply(&mut self, cx: &mut Context, id: Id, reply: &Reply) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        match reply {
+            Reply::NotHeld => waiting.forget_split_votes(),
+            Reply::Refused(_) => {
+                waiting.stop_watching(cx.now);
+                cx.timers.set(id, waiting.due());
+            }
+            // It is free, or this waiter has it.
+            _ => self.ask_early(cx, id),
+        }
+    }
+
+    /// A claim was over before this process heard of it: the process was stopped. The others took
+    /// it for stuck, so its waiters may have lost their places. The first one asks; if it has lost
+    /// its place, the server tells the others.
+    fn ask_after_claim(&mut self, cx: &mut Context) {
+        if let Some((id, waiting)) = self.first()
+            && waiting.sleeps_in_queue()
+        {
+            self.ask(cx, id);
+        }
+    }
+
+    /// The verdict on a request for the lock of this tick.
+    fn on_verdict_of_tick(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        at_ms: u64,
+        verdict: Verdict,
+    ) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        waiting.set_tick(at_ms);
+        let key = Arc::clone(&waiting.ask().key);
+        let error = match verdict {
+            Verdict::TickTaken { last_ms, by } => {
+                let by = Box::new(Holder { owner: by, ..Holder::default() });
+                LockError::TickTaken { key, tick: time_of(last_ms), by }
+            }
+            Verdict::TickUnknown { is_ahead: true } => LockError::invalid(&key, TICK_IS_AHEAD),
+            Verdict::TickUnknown { is_ahead: false } => LockError::invalid(&key, TICK_IS_OLD),
+            verdict => {
+                self.on_verdict(cx, id, sent, request, Ok(verdict));
+                return;
+            }
+        };
+        // An earlier request may have given it a place.
+        if waiting.asks() == 1 {
+            waiting.set_turned_away();
+        }
+        self.fail(cx, id, error);
+    }
+
+    /// The verdict on a request for the lock, or why there is none.
+    fn on_verdict(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        verdict: Result<Verdict, Refusal>,
+    ) {
+        let action = request.action;
+        let is_first = self.first_id() == Some(id);
+        let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if matches!(&verdict, Err(refusal) if has_taken_nothing(action, refusal)) {
+            waiting.undo_request();
+        }
+        if let Action::AcquireNext { .. } = action
+            && waiting.skip_by(cx.now, sent, &verdict)
+        {
+            self.skip(cx, id);
+            return;
+        }
+        match verdict {
+            // `on_verdict_of_tick` has read it.
+            Ok(Verdict::OfTick { .. } | Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => {}
+            Ok(Verdict::Granted { fence }) => {
+                // It was granted without a wait.
+                if !request.direct && !waiting.ask().limit.is_counted() {
+                    cx.contended.remove(&request.name);
+                }
+                self.answered_held(cx, id, sent, fence, false);
+            }
+            Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),
+            Ok(Verdict::NoTicket { is_free }) => {
+                waiting.set_turned_away();
+                let key = Arc::clone(&waiting.ask().key);
+                let reason = if is_free { LostReason::TicketOver } else { LostReason::TicketUsed };
+                self.fail(cx, id, LockError::Lost { key, reason });
+            }
+            Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
+                compare_limits(cx, waiting.ask(), holder.limit);
+                waiting.set_turned_away();
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
+                self.fail(cx, id, error);
+            }
+            Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
+            // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
+            Ok(Verdict::Skipped) => {
+                waiting.undo_request();
+                self.skip(cx, id);
+            }
+            Ok(Verdict::QueueFull { waiters }) => {
+                waiting.set_turned_away();
+                let error = LockError::QueueFull { key: Arc::clone(&waiting.ask().key), waiters };
+                self.fail(cx, id, error);
+            }
+            Ok(Verdict::Busy { holder, place }) => {
+                compare_limits(cx, waiting.ask(), holder.limit);
+                if let Some(place) = place.filter(|_| !waiting.is_queued()) {
+                    waiting.ask().call.queued(place.in_front);
+                }
+                let refused_before = waiting.is_refused();
+                let may_starve = is_first && place.is_none() && holder.inside > 0;
+                let first = is_first.then_some(of);
+                let watches =
+                    waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
+                let early = waiting.take_deferred_push();
+                if watches && cx.connected {
+                    cx.outbox.push((id, waiting.request(Action::WatchHolder)));
+                }
+                cx.timers.set(id, waiting.due());
+                if let Some(kind) = early {
+                    self.pushed(cx, id, *kind);
+                }
+                if is_first && refused_before {
+                    self.ask_after_refusals(cx);
+                }
+                cx.contended.insert(&request.name);
+                self.ask_past(cx, id, may_starve);
+                if place.is_some() {
+                    self.queue().set_kept(sent);
+                    self.set_waited_for(cx);
+                }
+                self.hear_word(cx);
+            }
+            Err(refusal) if refusal.is_asked_again() => {
+                if refusal == Refusal::Contended {
+                    cx.contended.insert(&request.name);
+                }
+                self.ask_in(cx, id, action == Action::Acquire(Mode::Rejoin));
+            }
+            Err(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason)) if !waiting.ask().one_try => {
+                self.refused_for_now(cx, id, reason);
+            }
+            Err(refusal) if waiting.ask().waits_for_ever() => {
+                self.refused_until_then(cx, id, refusal.words());
+            }
+            Err(Refusal::OutcomeUnknown(reason)) => {
+                let error = LockError::unavailable(&waiting.ask().key, reason);
+                self.fail(cx, id, error);
+            }
+            Err(refusal) => {
+                let error = refusal.error(Some(Arc::clone(&waiting.ask().key)));
+                self.fail(cx, id, error);
+            }
+        }
+    }
+
+    /// The body of this attempt, which runs once, does not run. `kept`: it may have something to
+    /// release.
+    fn not_run(&mut self, cx: &mut Context, id: Id, why: NotRun, kept: bool) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if !kept {
+            waiting.set_gone();
+        }
+        let key = Arc::clone(&waiting.ask().key);
+        let error = match why {
+            NotRun::Done(result) => {
+                if let Some(once) = &waiting.ask().once {
+                    // It is asked for once.
+                    let _ = once.result.set(result);
+                }
+                waiting.end(AcquireOutcome::Replayed);
+                self.end_long_wait(cx, id, "replayed");
+                self.drop_waiting(cx, id);
+                return;
+            }
+            NotRun::Reused => LockError::KeyReused { key },
+            NotRun::Interrupted { owner, since } => LockError::interrupted(key, owner, since),
+        };
+        self.fail(cx, id, error);
+    }
+
+    fn on_renew_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: &Reply) {
+        let Some(held) = self.held_mut(id) else { return };
+        match (request.action, reply) {
+            (Action::Reserve { count }, reply) => {
+                held.set_reserved(reply, count);
+                if held.awaits_reservation() {
+                    self.end_reservation(cx, id, true);
+                }
+            }
+            // The lease is over for a shutdown: its guard or the expiry of its key ends it.
+            (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
+            (Action::Renew { nth, .. }, Reply::Done) => {
+                let before = held.set_told(request);
+                let is_held = held.set_renewed(cx.now, sent, nth, request.ttl);
+                if let Some(before) = before {
+                    self.set_told(cx, id, before);
+                }
+                if is_held {
+                    self.announce_if_due(cx, id);
+                    self.schedule(cx, id);
+                } else {
+                    self.lose(cx, id, LostReason::Expired, true);
+                }
+            }
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free)
+                if !held.is_lost_by(request) => {}
+            // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
+            // lock to its queue.
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
+                let releases = cx.abilities.votes || cx.abilities.hands_over;
+                let ends_phase = request.action == Action::Watch && request.phase > 0;
+                self.lose(cx, id, LostReason::KeyChanged, releases);
+                if ends_phase {
+                    self.lose_phase(cx, request.phase);
+                }
+            }
+            (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
+                self.renew(cx, id);
+            }
+            (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) if refusal.is_asked_again() => {
+                self.renew(cx, id);
+            }
+            (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) => {
+                held.set_refused(refusal);
+                held.retry(cx.now);
+                self.schedule(cx, id);
+            }
+            // It crossed the push of its own grant: the renewal follows anyway.
+            (Action::Acquire(_), reply) => {
+                let has_place = matches!(reply, Reply::Acquire(Verdict::Busy { place: Some(_), .. }));
+                let is_watch_due = held.set_answered(has_place);
+                if is_watch_due {
+                    self.watch(cx, id);
+                }
+            }
+            // A watch that was refused, or that has found what the renewal in its call has found:
+            // the renewals go on.
+            _ => {}
+        }
+    }
+}
+
+/// True when this was a request for a lock, and the server has done nothing of it.
+fn has_taken_nothing(action: Action, refusal: &Refusal) -> bool {
+    action.takes() && refusal.has_done_nothing(matches!(action, Action::AcquireNext { .. }))
+}

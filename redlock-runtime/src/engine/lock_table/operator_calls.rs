@@ -1,0 +1,116 @@
+//! Calls of operators: inspect, list and force-release locks of any client, and ask whether the
+//! server is well.
+//!
+//! Each is sent once, but for the last, which a new connection sends again. Without a connection,
+//! or without a reply in time, it fails.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::context::Context;
+use crate::base::clock::Moment;
+use crate::base::error::LockError;
+use crate::base::host::HashMap;
+use crate::engine::command::{AdminCall, SHUT_DOWN};
+use crate::engine::protocol::{Disconnected, Id, Reply, Request};
+
+/// The calls that are not answered yet.
+#[derive(Default)]
+pub(super) struct Admin {
+    calls: HashMap<Id, AdminCall>,
+    /// Callers that pause, whatever the connection does.
+    sleepers: HashMap<Id, oneshot::Sender<()>>,
+    /// Who is told when another one may lead, by the name of the lock.
+    observers: HashMap<Arc<str>, Vec<Weak<Notify>>>,
+}
+
+impl Admin {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.sleepers.is_empty()
+    }
+
+    pub(super) fn sleep(&mut self, cx: &mut Context, id: Id, until: Moment, caller: oneshot::Sender<()>) {
+        cx.timers.set(id, Some(until));
+        self.sleepers.insert(id, caller);
+    }
+
+    /// True when this timer was that of a caller that pauses.
+    pub(super) fn wakes(&mut self, id: Id) -> bool {
+        // A caller that has gone is not told.
+        self.sleepers.remove(&id).map(|caller| caller.send(())).is_some()
+    }
+
+    pub(super) fn observe(&mut self, name: Arc<str>, observer: Weak<Notify>) {
+        self.observers.retain(|_, observers| {
+            observers.retain(|observer| observer.strong_count() > 0);
+            !observers.is_empty()
+        });
+        self.observers.entry(name).or_default().push(observer);
+    }
+
+    /// Of all locks when there is no name.
+    pub(super) fn tell_observers(&self, name: Option<&str>) {
+        let told = self.observers.iter().filter(|(of, _)| name.is_none_or(|name| ***of == *name));
+        for observer in told.flat_map(|(_, observers)| observers).filter_map(Weak::upgrade) {
+            observer.notify_one();
+        }
+    }
+
+    pub(super) fn has(&self, id: Id) -> bool {
+        self.calls.contains_key(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<Id> {
+        self.calls.keys().copied().collect()
+    }
+
+    /// Sends the request of a call, if there is a connection. Returns the request, which may take a
+    /// lock of this process away.
+    pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: AdminCall) -> Option<Request> {
+        if cx.closed {
+            call.op.fail(LockError::ManagerClosed { key: call.key, reason: SHUT_DOWN });
+            return None;
+        }
+        if let Some(trouble) = &cx.trouble {
+            call.op.fail(trouble.error(call.key));
+            return None;
+        }
+        cx.timers.set(id, Some(call.by));
+        self.calls.insert(id, call);
+        self.send(cx, id)
+    }
+
+    pub(super) fn send(&self, cx: &mut Context, id: Id) -> Option<Request> {
+        let request = self.calls.get(&id).filter(|_| cx.connected)?.op.request();
+        cx.outbox.push((id, request.clone()));
+        Some(request)
+    }
+
+    /// Answers the caller, or sends the request for the next page, which it returns.
+    pub(super) fn on_reply(&mut self, cx: &mut Context, id: Id, reply: Reply) -> Option<Request> {
+        if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
+            return self.send(cx, id);
+        }
+        let AdminCall { key, op, by } = self.calls.remove(&id)?;
+        cx.timers.set(id, None);
+        let op = op.answer(key.as_ref(), reply)?;
+        let by = if op.has_one_limit() { by } else { cx.now.after(cx.settings.io_timeout) };
+        self.start(cx, id, AdminCall { key, op, by })
+    }
+
+    /// The connection broke: no reply will come over it.
+    pub(super) fn disconnect(&mut self, cx: &mut Context, trouble: &Disconnected) {
+        let ends = self.calls.iter().filter(|(_, call)| !call.op.outlives_connections());
+        for id in ends.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.fail(cx, id, trouble);
+        }
+    }
+
+    pub(super) fn fail(&mut self, cx: &mut Context, id: Id, trouble: &Disconnected) {
+        if let Some(AdminCall { key, op, .. }) = self.calls.remove(&id) {
+            cx.timers.set(id, None);
+            op.fail(trouble.error(key));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Those that hold a lock of `memory://` beside others: readers, and the holders of permits. The
+//! same rule as in `counted.lua`.
+
+use super::{Inbox, Moment, Token, Waiter, next_fence};
+use crate::base::error::Holder;
+use crate::base::limit::Limit;
+use crate::base::owner::Owner;
+use crate::base::token;
+use crate::engine::protocol::Counted;
+
+/// All that are inside. They share one fencing token, from the first that enters an empty lock to
+/// the last that leaves.
+#[derive(Default)]
+pub(super) struct Inside {
+    members: Vec<Member>,
+    /// The number of the phase. Zero until it is drawn.
+    fence: u64,
+}
+
+pub(super) struct Member {
+    pub(super) token: Token,
+    pub(super) limit: Limit,
+    pub(super) expires: Moment,
+    /// It was let in by a push, and has not renewed.
+    pub(super) is_claim: bool,
+    pub(super) inbox: Inbox,
+}
+
+impl Member {
+    /// It stays until `expires` unless it renews.
+    pub(super) fn new(Waiter { token, limit, inbox, .. }: Waiter, expires: Moment, is_claim: bool) -> Self {
+        Self { token, limit, expires, is_claim, inbox }
+    }
+}
+
+impl Inside {
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.members.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The least of theirs.
+    pub(super) fn limit(&self) -> Limit {
+        self.members.iter().fold(Limit::NONE, |limit, member| limit.least(member.limit))
+    }
+
+    pub(super) fn get(&self, token: &Token) -> Option<&Member> {
+        self.members.iter().find(|member| member.token == *token)
+    }
+
+    pub(super) fn get_mut(&mut self, token: &Token) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.token == *token)
+    }
+
+    pub(super) fn is_held(&self, now: Moment) -> bool {
+        self.members.iter().any(|member| member.expires > now)
+    }
+
+    /// Those whose lease is over leave. Returns the inboxes of those that were let in and never
+    /// renewed: their processes are stuck.
+    pub(super) fn drop_expired(&mut self, now: Moment) -> Vec<Inbox> {
+        let over = self.members.extract_if(.., |member| member.expires <= now);
+        over.filter(|member| member.is_claim).map(|member| member.inbox).collect()
+    }
+
+    /// True when one more may enter, with this limit.
+    pub(super) fn has_room(&self, limit: Limit) -> bool {
+        limit.has_room(self.count(), self.limit())
+    }
+
+    /// When there may be room for one with this limit: one that wants the lock alone waits for the
+    /// last, others for the first.
+    pub(super) fn next_end(&self, limit: Limit) -> Option<Moment> {
+        self.next(limit).map(|member| member.expires)
+    }
+
+    /// Whose end that is.
+    pub(super) fn next_to_end(&self, limit: Limit) -> Option<Owner> {
+        self.next(limit).and_then(|member| token::owner_of(member.token.value()))
+    }
+
+    fn next(&self, limit: Limit) -> Option<&Member> {
+        let end = |member: &&Member| member.expires;
+        if limit.is_counted() {
+            self.members.iter().min_by_key(end)
+        } else {
+            self.members.iter().max_by_key(end)
+        }
+    }
+
+    /// It is inside from now on.
+    pub(super) fn enter(&mut self, member: Member) {
+        if self.is_empty() {
+            self.fence = 0;
+        }
+        self.members.push(member);
+    }
+
+    /// The fencing token of all that are inside.
+    pub(super) fn fence(&mut self, now: Moment, clock: &mut u64) -> u64 {
+        if self.fence == 0 {
+            self.fence = next_fence(now, clock);
+        }
+        self.fence
+    }
+
+    /// True if it was inside.
+    pub(super) fn leave(&mut self, token: &Token) -> bool {
+        self.members.extract_if(.., |member| member.token == *token).count() > 0
+    }
+
+    /// All leave.
+    pub(super) fn take_all(&mut self) -> Vec<Member> {
+        std::mem::take(&mut self.members)
+    }
+
+    /// As a caller with this limit sees them.
+    pub(super) fn seen(&self, limit: Limit, now: Moment) -> Holder {
+        let expires_in = self.next_end(limit).map(|end| end.since(now));
+        let limit = Some(self.limit()).filter(|_| !self.is_empty());
+        Holder { inside: self.count(), limit, expires_in, ..Holder::default() }
+    }
+
+    /// Each of the first 100; `None` when nobody is inside.
+    pub(super) fn seen_one_by_one(&self, now: Moment) -> Option<Counted> {
+        let mut by_end: Vec<&Member> = Vec::new();
+        for member in &self.members {
+            by_end.insert(by_end.partition_point(|other| other.expires <= member.expires), member);
+        }
+        let seen = |member: &&Member| (member.token.clone(), member.expires.since(now));
+        let holders = by_end.iter().take(100).map(seen).collect();
+        (!self.is_empty()).then(|| Counted { limit: self.limit(), inside: self.count(), holders })
+    }
+
+    /// Names the phase of those that are inside now.
+    pub(super) fn name(&self) -> Token {
+        Token::naming(format!("%holders|{}", self.fence).as_bytes())
+    }
+}

@@ -1,0 +1,761 @@
+//! Requests to a node, its replies and its pushes: the same for Redis and for `memory://`.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::slots::Slot;
+use crate::base::error::{Holder, LockError};
+use crate::base::limit::Limit;
+use crate::base::owner::Owner;
+use crate::base::tick::Tick;
+use crate::base::token::Token;
+
+/// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by
+/// no more.
+pub(crate) const CLAIM: Duration = Duration::from_secs(1);
+
+/// A queue on a server expires this long after a waiter has last asked.
+pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(60);
+
+/// What a release needs beyond what the lock asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Releases {
+    Usual,
+    /// The process may end behind it, so no other request can follow.
+    Last,
+    /// It takes the place of one of several that hold the lock: any server looks for it among them.
+    AmongSeveral,
+}
+
+/// One script call. Each is idempotent by token, so a request whose reply was lost is repeated.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) action: Action,
+    /// The key on the server, with its prefix.
+    pub(crate) name: Arc<str>,
+    pub(crate) token: Token,
+    /// With the token it names a place in the queue, so each request of a waiter has the same.
+    pub(crate) ttl: Duration,
+    /// A grant draws a fencing token. It is part of the place in the queue, too.
+    pub(crate) fenced: bool,
+    /// By plain commands, without the queue: acquire takes a lock that does not exist, and release
+    /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
+    /// without such commands does what it does for other requests.
+    pub(crate) direct: bool,
+    pub(crate) release: Releases,
+    /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
+    /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
+    pub(crate) passed_on: Option<Arc<PassedOn>>,
+    /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients,
+    /// and none where it counts for 0.
+    pub(crate) releases: u32,
+    /// How many may hold the lock together with this token. It is part of the place in the queue,
+    /// too.
+    pub(crate) limit: Limit,
+    /// Of the watch of a [counted](Limit::is_counted) lock: the [phase](Verdict::Granted) in which
+    /// this token has it. 0 for one that it has alone.
+    pub(crate) phase: u64,
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What most requests have none of, and the others one. It is boxed, so that a request is moved by a
+/// few instructions.
+#[derive(Clone, Debug)]
+pub(crate) enum Rare {
+    /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
+    Tick(TickRequest),
+    /// Of a lock whose body runs once. It is part of the place in the queue, too.
+    Once(OnceRequest),
+    Announcement(Announcement),
+    /// The `min_hold` of a lock that limits a rate. It is part of the place in the queue, too.
+    Keeps(Duration),
+}
+
+impl Request {
+    /// How long the node keeps the lock: for so much longer than its holder relies on it that a body
+    /// which begins at the very end of its lease has its `min_hold`, also where its process dies.
+    pub(crate) fn lasts(&self) -> Duration {
+        match (self.action, self.rare.as_deref()) {
+            (Action::ExpireLater, _) => self.ttl,
+            (_, Some(Rare::Keeps(min_hold))) => self.ttl.saturating_add(*min_hold),
+            _ => self.ttl,
+        }
+    }
+
+    /// It releases the lock of a body that runs once, with the result of that.
+    pub(crate) fn has_result(&self) -> bool {
+        self.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
+    }
+
+    /// It stores the result of a body, or that a tick is over, together with the release.
+    pub(crate) fn keeps_a_record(&self) -> bool {
+        let ends_a_tick = |tick: &TickRequest| tick.effect == TickEffect::Record;
+        self.action == Action::Release && (self.has_result() || self.tick().is_some_and(ends_a_tick))
+    }
+
+    pub(crate) fn tick(&self) -> Option<&TickRequest> {
+        match self.rare.as_deref()? {
+            Rare::Tick(tick) => Some(tick),
+            Rare::Once(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
+        }
+    }
+
+    pub(crate) fn once(&self) -> Option<&OnceRequest> {
+        match self.rare.as_deref()? {
+            Rare::Once(once) => Some(once),
+            Rare::Tick(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
+        }
+    }
+
+    pub(crate) fn announcement(&self) -> Option<&Announcement> {
+        match self.rare.as_deref()? {
+            Rare::Announcement(announcement) => Some(announcement),
+            Rare::Tick(_) | Rare::Once(_) | Rare::Keeps(_) => None,
+        }
+    }
+
+    pub(crate) fn set_tick(&mut self, tick: TickRequest) {
+        self.rare = Some(Box::new(Rare::Tick(tick)));
+    }
+
+    /// A fenced one, through a script.
+    pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
+        Self {
+            action,
+            name,
+            token,
+            ttl,
+            fenced: true,
+            direct: false,
+            release: Releases::Usual,
+            passed_on: None,
+            releases: 1,
+            limit: Limit::ONE,
+            phase: 0,
+            rare: None,
+        }
+    }
+
+    /// The same request, once more: the server may have executed it.
+    pub(crate) fn repeated(mut self) -> Self {
+        self.direct = false;
+        if let Action::Acquire(mode) | Action::AcquireNext { mode, .. } = &mut self.action
+            && let Mode::Join { at_most } = *mode
+        {
+            *mode = Mode::JoinAgain { at_most };
+        }
+        self
+    }
+}
+
+impl Request {
+    /// Under this token the server has the lock once it has executed the request.
+    pub(crate) fn holder(&self) -> &Token {
+        let passed_on = self.passed_on.as_ref().filter(|_| self.action != Action::Redeem);
+        passed_on.and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
+    }
+}
+
+/// The tick that a lock is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TickRequest {
+    pub(crate) tick: Tick,
+    /// So long ago the caller asked: the tick is that of then.
+    pub(crate) age: Duration,
+    pub(crate) effect: TickEffect,
+}
+
+/// What a request changes in the record of ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TickEffect {
+    /// Nothing: a release will, if its body ends well.
+    Look,
+    /// The tick is over: with the grant, or with the release of a lock that is still held.
+    Record,
+    /// No body has begun, so the tick that this token has recorded is open again.
+    Undo,
+}
+
+/// The last tick that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LastTick {
+    /// In ms since 1970.
+    pub(crate) at_ms: u64,
+    pub(crate) by: Option<Owner>,
+}
+
+/// A body that runs once for its key: its result is kept in a record beside the lock, and later
+/// callers get it in place of the lock.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
+pub(crate) struct Once {
+    /// Of the request that the key stands for; `-` without one.
+    pub(crate) fingerprint: Box<str>,
+    /// How long the record lasts, from when it is written.
+    pub(crate) lasts: Duration,
+    /// A body that was interrupted runs again.
+    pub(crate) reruns: bool,
+    /// A result that cannot be decoded: it counts as none.
+    pub(crate) ignores: Option<Arc<[u8]>>,
+    /// The result of the body, if it was done before: where the engine leaves it for the caller.
+    pub(crate) result: OnceLock<Arc<[u8]>>,
+}
+
+/// A request for such a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct OnceRequest {
+    pub(crate) once: Arc<Once>,
+    /// Of its release.
+    pub(crate) run: Run,
+}
+
+impl OnceRequest {
+    pub(crate) fn boxed(once: Option<&Arc<Once>>, run: Run) -> Option<Box<Rare>> {
+        once.map(|once| Box::new(Rare::Once(Self { once: Arc::clone(once), run })))
+    }
+}
+
+/// What has become of a body that runs once, when its lock is released.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
+pub(crate) enum Run {
+    /// It has not begun, or has failed: it may run again.
+    Undone,
+    /// It has begun, and nobody knows its end.
+    #[default]
+    Interrupted,
+    /// It has this result, which is stored in the same step in which the lock is released.
+    Done(Arc<[u8]>),
+}
+
+/// What is known of a body that runs once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RunRecord {
+    /// Since 1970, by the clock of the server: since when it runs, or when it was done.
+    pub(crate) since: Duration,
+    pub(crate) owner: Option<Owner>,
+    /// `-` without one.
+    pub(crate) fingerprint: Box<str>,
+    /// `None` while it runs, or when it was interrupted.
+    pub(crate) result: Option<Arc<[u8]>>,
+}
+
+/// To whom a process has passed a lock on. The server may have it under the token of the request or
+/// under each of these.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct PassedOn {
+    /// One after the other; the last one has the lock now. With a renewal, the server has it under
+    /// this token.
+    pub(crate) to: Box<[Token]>,
+    /// [Followers](Push::followers) have places in the queue, with this ttl, and leave it.
+    pub(crate) place_ttl: Option<Duration>,
+}
+
+impl PassedOn {
+    /// The lock was left under this token to whoever redeems it.
+    pub(crate) fn ticket(token: Token) -> Arc<Self> {
+        Arc::new(Self { to: Box::new([token]), place_ttl: None })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// Take the lock if it is free or this token holds it; it expires after the ttl, or after the
+    /// [`CLAIM`] for a waiter that asks again. Else join its queue, unless the attempt has one try.
+    Acquire(Mode),
+    /// Acquire, if the request right before it, of the attempt `after`, takes its lock. Else
+    /// [`Verdict::Skipped`].
+    AcquireNext { mode: Mode, after: Id },
+    /// If this token holds the lock, it expires after the ttl, but no sooner than before; with
+    /// `shortens`, exactly then. `nth`: the number of ttl changes of its holder so far.
+    Renew { nth: u32, shortens: bool },
+    /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves
+    /// the queue.
+    Release,
+    /// A release before `min_hold` is over, or for a ticket: if this token holds the lock, it
+    /// expires after the ttl.
+    ExpireLater,
+    /// If this token holds the lock, reserve so many fencing tokens for it.
+    Reserve { count: u32 },
+    /// If this token holds the lock, draw the fencing token that it was taken without.
+    Draw,
+    /// If this token holds the lock, write the [`Announcement`] of its leader; without one, delete it.
+    Announce,
+    /// Who holds the lock, and what has it announced?
+    Leader,
+    /// From now on, the node tells when what a leader has announced changes.
+    WatchLeader,
+    /// Which tick was the last one, and who has run it?
+    LastTick,
+    /// Forget that.
+    ClearTick,
+    /// Who holds the lock, and how many wait?
+    Inspect,
+    /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take
+    /// the lock away.
+    ForceRelease,
+    /// If the lock has the value that the token of this request [names](Token::naming), release it
+    /// for its holder.
+    TakeAway,
+    /// List locks; the name is a pattern.
+    List { cursor: u64 },
+    /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the
+    /// number of the primary.
+    Ping { cursor: u64 },
+    /// Does this token still hold the lock? From now on, the node tells when that changes.
+    Watch,
+    /// A waiter watches the lock: is it free? The reply is out of date once the waiter has been
+    /// granted it.
+    WatchHolder,
+    /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the
+    /// fencing token that the client proposes; `late`: its caller has asked before.
+    Vote { fence: u64, late: bool },
+    /// If this token holds the lock, the node gives no fencing token below this one from now on.
+    RaiseFence { fence: u64 },
+    /// Renew; if the lock is free, take it.
+    Repair { shortens: bool },
+    /// If the lock is held under the token of the ticket, this token holds it from now on, for the
+    /// ttl. Past its queue: to those who wait, it was held all the time.
+    Redeem,
+    /// What is known of the body of this lock that runs once?
+    Record,
+    /// Forget that.
+    ClearRecord,
+}
+
+impl Action {
+    /// True when the node may have taken the lock for the token of the request.
+    pub(crate) fn takes(self) -> bool {
+        matches!(self, Self::Acquire(_) | Self::AcquireNext { .. } | Self::Redeem)
+    }
+}
+
+/// How an attempt asks for a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    OneTry,
+    /// Join the queue, unless so many wait there already.
+    Join {
+        at_most: u32,
+    },
+    /// As `Join`, when an earlier request may have joined it: a waiter passes no other.
+    JoinAgain {
+        at_most: u32,
+    },
+    /// The waiter had a place in the queue. If that is gone, the server pushes
+    /// [`PushKind::PlaceLost`].
+    Again,
+    /// As `Again`, when all waiters of this process ask: the server pushes nothing.
+    Rejoin,
+}
+
+impl Mode {
+    pub(crate) fn has_waited(self) -> bool {
+        matches!(self, Self::Again | Self::Rejoin)
+    }
+
+    /// The time in the token may not be that of its grant.
+    pub(crate) fn is_late(self) -> bool {
+        !matches!(self, Self::OneTry | Self::Join { .. })
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    /// Acquire, acquire next, redeem. Vote: another token holds the lock on that node.
+    Acquire(Verdict),
+    /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if
+    /// that is above each one that the node has seen; else it is above the proposed one and not
+    /// below those.
+    Voted { clock: u64 },
+    /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are
+    /// above each one given before.
+    Reserved { last: u64 },
+    /// Renew, repair, raise fence: this token holds it. Watch: the same, as the renewal in the same
+    /// call has found. Release, take away: this token held it. Ping: the node takes locks.
+    Done,
+    /// Watch: this token holds it, and the key lasts for so long.
+    HeldFor { left: Duration },
+    /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
+    NotHeld,
+    /// Watch: the lock is free. Repair: it was free.
+    Free,
+    /// Inspect, force release: the lock, if it is held.
+    Found(Option<Inspection>),
+    /// Last tick: that one, if any is over.
+    LastTick(Option<LastTick>),
+    /// Record: what is known, if anything is.
+    Recorded(Option<RunRecord>),
+    /// List: some names, and the cursor of the next page; zero at the end.
+    Page { cursor: u64, names: Vec<String> },
+    /// The server did not execute it.
+    Refused(Refusal),
+}
+
+/// The answer to a request for a lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// This token holds the lock for the ttl. The fencing token is 0 for a request that is not
+    /// fenced.
+    ///
+    /// A counted lock has a fencing token in any case, the same for all that have it: the number of
+    /// the *phase* from the first that took the free lock to the last that leaves it.
+    Granted { fence: u64 },
+    /// To a waiter that asked again: this token holds the lock for the [`CLAIM`].
+    Claimed { fence: u64 },
+    /// Another token holds it.
+    Busy { holder: Holder, place: Option<Place> },
+    /// Another token holds it, and no more may wait.
+    QueueFull { waiters: u32 },
+    /// The key in front is not held, so this one was not tried.
+    Skipped,
+    /// Redeem: the lock is not held under the token of the ticket. `is_free`: nobody has it.
+    NoTicket { is_free: bool },
+    /// For a request with a tick: which one it is, in ms since 1970, and the answer for the lock.
+    OfTick { at_ms: u64, verdict: Box<Verdict> },
+    /// The tick is over, or a later one is. `by`: the one that has run the last one.
+    TickTaken { last_ms: u64, by: Option<Owner> },
+    /// The tick is so old that nobody knows whether it is over, or too far ahead.
+    TickUnknown { is_ahead: bool },
+    /// The body of this lock, which runs once, does not run. `kept`: the token has the lock or a
+    /// place, which are to be released.
+    NotRun { why: NotRun, kept: bool },
+}
+
+impl Verdict {
+    /// The fencing token of a grant.
+    pub(crate) fn fence(&self) -> Option<u64> {
+        match self {
+            Self::Granted { fence } | Self::Claimed { fence } => Some(*fence),
+            Self::OfTick { verdict, .. } => verdict.fence(),
+            _ => None,
+        }
+    }
+}
+
+/// Why a body that runs once does not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NotRun {
+    /// It is done, and this is its result.
+    Done(Arc<[u8]>),
+    /// The key stands for another request.
+    Reused,
+    /// It was interrupted: by whom and since when, as in [`RunRecord`].
+    Interrupted { owner: Option<Owner>, since: Duration },
+}
+
+impl Reply {
+    /// The answer to a question who holds a lock.
+    pub(crate) fn found(self) -> Result<Option<Inspection>, Refusal> {
+        match self {
+            Self::Found(found) => Ok(found),
+            Self::Refused(refusal) => Err(refusal),
+            _ => Err(Refusal::Permanent("the server gave an answer of another kind".into())),
+        }
+    }
+}
+
+/// What a leader writes beside its lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Announcement {
+    /// The fencing token of its lock.
+    pub(crate) term: u64,
+    pub(crate) led_for: Duration,
+    /// How long the node keeps it.
+    pub(crate) lasts: Duration,
+    pub(crate) text: Arc<str>,
+}
+
+/// What it has written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub(crate) term: u64,
+    /// Since 1970, by the clock of the server.
+    pub(crate) since: Duration,
+    pub(crate) text: String,
+}
+
+/// Who holds a lock, and who waits for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Inspection {
+    pub(crate) holder: Holder,
+    /// [Names](Token::naming) the value of the key, without a mark.
+    pub(crate) value: Token,
+    pub(crate) waiters: u32,
+    /// The owners of the first waiters, in order; `None` for a malformed member.
+    pub(crate) queue: Vec<Option<Owner>>,
+    /// Only for the question who leads, which asks for no queue.
+    pub(crate) record: Option<Box<Record>>,
+    pub(crate) counted: Option<Box<Counted>>,
+}
+
+/// Those that have a [counted](Limit::is_counted) lock together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Counted {
+    /// The least of theirs.
+    pub(crate) limit: Limit,
+    pub(crate) inside: u32,
+    /// The first 100, by the end of their leases: the token of each, and what is left.
+    pub(crate) holders: Vec<(Token, Duration)>,
+}
+
+/// A place in a queue on the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) in_front: u32,
+    pub(crate) at: ServerTime,
+}
+
+/// The server's clock in microseconds. Only its differences are used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ServerTime(pub(crate) u64);
+
+/// A message of the node to a waiter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Push {
+    pub(crate) token: Token,
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: PushKind,
+    /// Of a grant: the waiters that come next, as far as they are of the same process, have the
+    /// same ttl and draw no fencing token. The process passes the lock on to them in this order.
+    /// The [secret](Token::secret) of each, one behind the other.
+    pub(crate) followers: Box<str>,
+    /// True for a grant whose fencing token is not above each one that may have been given before. The
+    /// [phase](Verdict::Granted) of a counted lock may be older than those.
+    pub(crate) is_undercut: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PushKind {
+    /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
+    /// The phase of a counted lock, as in [`Verdict::Granted`]; 0 when an older client has granted
+    /// it: then the waiter has it alone, and asks, so that it is one of several.
+    Granted { fence: u64, at: ServerTime, marked: bool },
+    /// The waiter is one of the first two in the queue, or the first behind those of one process.
+    /// `claim`: the time left, at `at`, to the holder.
+    Next { claim: Duration, at: ServerTime },
+    /// The lock is free for a moment, for clients that do not use its queue.
+    LeftFree,
+    /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell
+    /// connections that watch.
+    TakenAway,
+    /// The waiter asked again and had lost its place in the queue: others of this process may have
+    /// lost theirs, too.
+    PlaceLost,
+    /// The body of this lock, which runs once, is done: the waiter has left the queue, and asks for
+    /// the result.
+    Done,
+}
+
+/// So a node of a Cluster says that a script has named a key that is on its way to another node. The
+/// script may have done some of its work by then.
+pub(crate) const IN_THE_MIDDLE: &str = "attempted to access a non local key";
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The server does not have the script: the repeated request carries its source.
+    NoScript,
+    /// More dead waiters are in front than one call removes: the repeated request continues.
+    Unfinished,
+    /// A direct request found another value: the repeated request looks at the queue.
+    Contended,
+    /// A direct request may have taken the lock, and no fencing token came with it that is above all
+    /// before: the repeated request draws one.
+    NoFence,
+    /// The fencing token is refused as in `NoFence`, and access rules forbid the command that tells whether
+    /// the lock was held all the time: later requests are not direct.
+    NoLook,
+    /// The server is loading, failing over, busy with a script …
+    Transient(Arc<str>),
+    /// There was no reply and the connection is gone: the server may have executed it.
+    OutcomeUnknown(Arc<str>),
+    /// Another node of a Cluster has the slot.
+    Moved(Redirect),
+    /// No permission, out of memory, a key of another type …: until an operator acts.
+    Permanent(Arc<str>),
+}
+
+impl Refusal {
+    /// The request is repeated at once.
+    pub(crate) fn is_asked_again(&self) -> bool {
+        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended | Self::NoFence | Self::NoLook)
+    }
+
+    /// True when the server has done nothing of the request. A script for `several` locks may have
+    /// stopped behind one that it has taken, but not for what a server checks at the start of a
+    /// script or at its first write.
+    pub(crate) fn has_done_nothing(&self, several: bool) -> bool {
+        let at_first = ["OOM", "NOPERM", "NOAUTH"];
+        match self {
+            Self::Transient(words) => !words.contains(IN_THE_MIDDLE),
+            Self::NoScript | Self::Contended | Self::Moved(_) => true,
+            Self::Unfinished | Self::NoFence | Self::NoLook | Self::OutcomeUnknown(_) => false,
+            Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
+        }
+    }
+
+    /// The node has become a replica, which takes no locks.
+    pub(crate) fn is_of_a_replica(&self) -> bool {
+        matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
+    }
+
+    /// Access rules forbid a command that only the hand-off needs. The handshake had found it
+    /// allowed, or the server would not have been asked.
+    pub(crate) fn forbids_hand_off(&self) -> bool {
+        const ONLY_FOR_HAND_OFF: [&str; 10] = [
+            "PUBLISH", "PUBSUB", "SPUBLISH", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE",
+        ];
+        let Self::Permanent(words) = self else {
+            return false;
+        };
+        // In the words of each version.
+        let is_forbidden =
+            ["ermission", "can't run", "can't publish"].iter().any(|part| words.contains(part));
+        let words = words.to_ascii_uppercase();
+        let mut words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+        is_forbidden && words.any(|word| ONLY_FOR_HAND_OFF.contains(&word))
+    }
+
+    /// The server does not know any more who we are.
+    pub(crate) fn wants_credentials(&self) -> bool {
+        matches!(self, Self::Permanent(words) if words.starts_with("NOAUTH"))
+    }
+
+    /// True when the same server refuses for an unknown time. In a failover, another server soon
+    /// accepts.
+    pub(crate) fn lasts(&self) -> bool {
+        let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
+        matches!(self, Self::Transient(words) if lasting.iter().any(|code| words.starts_with(code)))
+    }
+
+    /// The caller's error: an outage passes, the rest stays until an operator acts.
+    pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
+        match self {
+            Self::NoScript
+            | Self::Unfinished
+            | Self::Contended
+            | Self::NoFence
+            | Self::NoLook
+            | Self::Transient(_)
+            | Self::OutcomeUnknown(_) => LockError::Unavailable { key, reason: self.words() },
+            Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
+        }
+    }
+
+    pub(crate) fn words(self) -> Arc<str> {
+        match self {
+            Self::NoScript => "the server has forgotten a script".into(),
+            Self::Unfinished => "the server is still removing dead waiters".into(),
+            Self::Contended => "the lock has another value".into(),
+            Self::NoFence | Self::NoLook => "the lock has no fencing token yet".into(),
+            Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
+            Self::Moved(redirect) => redirect.words(),
+        }
+    }
+}
+
+/// The node of a Cluster that has the slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Redirect {
+    pub(super) slot: Slot,
+    /// `host:port`; without a host, that of the node that answered.
+    pub(super) to: Arc<str>,
+    /// The slot is moving there: only this request goes there.
+    pub(super) once: bool,
+}
+
+impl Redirect {
+    /// For a caller whose address is that of one server.
+    fn words(&self) -> Arc<str> {
+        format!("{}: an address that starts with redis+cluster:// finds it there", self.place()).into()
+    }
+
+    pub(super) fn place(&self) -> String {
+        format!("slot {} is at {}", self.slot.index(), self.to)
+    }
+}
+
+/// The state of a node at the start of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ServerInfo {
+    /// Its clock of fencing tokens.
+    pub(crate) clock: u64,
+    /// Its uptime; zero when it is not known.
+    pub(crate) up_for: Duration,
+    /// A restart loses nothing that it has answered.
+    pub(crate) durable: bool,
+    /// The time from a request to its reply.
+    pub(crate) round_trip: Duration,
+}
+
+/// Why there is no connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Disconnected {
+    pub(crate) reason: Arc<str>,
+    /// The server refused the client (wrong password …): waiting does not help.
+    pub(crate) is_permanent: bool,
+}
+
+impl Disconnected {
+    /// Waiting may help.
+    pub(crate) fn passing(reason: impl Into<Arc<str>>) -> Self {
+        Self { reason: reason.into(), is_permanent: false }
+    }
+
+    /// The error of the caller that asked for this key.
+    pub(crate) fn error(&self, key: Option<Arc<str>>) -> LockError {
+        let reason = Arc::clone(&self.reason);
+        if self.is_permanent {
+            LockError::Misconfigured { key, reason }
+        } else {
+            LockError::Unavailable { key, reason }
+        }
+    }
+}
+
+/// Names one attempt within its engine.
+pub(crate) type Id = u64;
+
+/// An event of a connection that is no reply.
+pub(crate) enum ConnectionEvent {
+    Push(Push),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
+    /// Another node has the inbox now.
+    InboxMoved,
+    /// The connection has ended, for this reason.
+    Closed(Arc<str>),
+    /// Another server is the primary now.
+    Superseded,
+}
+
+/// What the replicas of a server say of a lock or a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Confirmation {
+    /// So many replicas have it.
+    Reached(u32),
+    /// The token no longer holds the lock.
+    NotHeld,
+    /// The server did not answer, or refused.
+    Unknown(Disconnected),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_request_passes_no_waiter_and_leaves_no_queue_aside() {
+        let (join, again) = (Mode::Join { at_most: 3 }, Mode::JoinAgain { at_most: 3 });
+        for (action, expected) in [
+            (Action::Acquire(join), Action::Acquire(again)),
+            (Action::AcquireNext { mode: join, after: 7 }, Action::AcquireNext { mode: again, after: 7 }),
+            (Action::Acquire(Mode::Again), Action::Acquire(Mode::Again)),
+            (Action::Release, Action::Release),
+        ] {
+            let (name, token, ttl) = ("lock:k".into(), Token::empty(), CLAIM);
+            let request = Request { direct: true, ..Request::new(action, name, token, ttl) }.repeated();
+            assert_eq!((request.action, request.direct), (expected, false));
+        }
+    }
+}

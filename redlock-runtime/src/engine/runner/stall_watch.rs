@@ -1,0 +1,245 @@
+//! The guardian: one thread for the process, which moves loops that their runtime does not poll in
+//! time.
+//!
+//! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was
+//! not polled by then gets a wake-up, and a little later a thread of its own.
+//!
+//! No look is lost: a look forgets that it was due before it reads the state of the loop, so
+//! whoever changes that state and finds a look due has changed it before that look reads it.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+use super::{Home, NEVER, NOWHERE, OWN_THREAD, PATIENCE, STAY};
+use crate::base::clock::{Moment, RuntimeClock};
+use crate::base::host;
+use crate::base::host::sync::Ordering;
+
+/// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// A loop that was polled since the last look is looked at again after this.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a runtime may take to poll a loop after a look that finds a command which was sent
+/// since the look before.
+const READS_WITHIN: Duration = Duration::from_millis(50);
+
+/// The handle of the guardian.
+#[derive(Clone)]
+pub(super) struct Guardian {
+    calls: UnboundedSender<Call>,
+}
+
+enum Call {
+    Run(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Look(Weak<Home>, Moment),
+}
+
+/// Of which process, because a forked child has no thread of its parent.
+static OF_THE_PROCESS: Mutex<Option<(u32, Guardian)>> = Mutex::new(None);
+
+impl Guardian {
+    /// Starts the thread, if it does not run yet.
+    pub(super) fn of_this_process() -> io::Result<Self> {
+        if let Some(world) = host::world() {
+            let kept = world.kept();
+            if let Some(guardian) = kept.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<Self>) {
+                return Ok(guardian.clone());
+            }
+            let started = Self::start()?;
+            world.keep(Arc::new(started.clone()));
+            return Ok(started);
+        }
+        let mut guardian = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        if let Some((of, guardian)) = &*guardian
+            && *of == process
+        {
+            return Ok(guardian.clone());
+        }
+        let started = Self::start()?;
+        *guardian = Some((process, started.clone()));
+        Ok(started)
+    }
+
+    fn start() -> io::Result<Self> {
+        let (calls, inbox) = unbounded_channel();
+        host::start_thread("redlocked-guard", guard(inbox))?;
+        Ok(Self { calls })
+    }
+
+    /// Runs a loop that can have no thread of its own.
+    pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let _ = self.calls.send(Call::Run(Box::pin(task)));
+    }
+
+    pub(super) fn look_at(&self, home: &Arc<Home>, at: Moment) {
+        let _ = self.calls.send(Call::Look(Arc::downgrade(home), at));
+    }
+}
+
+/// A look that is due.
+struct Look {
+    at: Moment,
+    home: Weak<Home>,
+}
+
+/// What the guardian knows of a loop. No other thread reads it.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The polls, and the commands so far, when it looked last or was asked to look.
+    polled: u64,
+    sent: u64,
+    /// The loop was woken at the last look, because it was late, and moves at this time.
+    moves_at: Option<Moment>,
+    /// The guardian was late itself, which says nothing about the runtime: it looks once more.
+    is_excused: bool,
+}
+
+async fn guard(mut calls: UnboundedReceiver<Call>) {
+    let mut looks: BinaryHeap<Reverse<Look>> = BinaryHeap::new();
+    loop {
+        let now = Moment::now();
+        while looks.peek().is_some_and(|look| look.0.at <= now) {
+            let next = looks.pop().and_then(|Reverse(look)| look.take(Moment::now()));
+            looks.extend(next.map(Reverse));
+        }
+        let call = match looks.peek() {
+            Some(Reverse(look)) => {
+                let left = look.at.since(Moment::now());
+                let Ok(call) = timeout(left, calls.recv()).await else { continue };
+                call
+            }
+            None => calls.recv().await,
+        };
+        match call {
+            Some(Call::Run(task)) => host::spawn(task),
+            Some(Call::Look(home, at)) => {
+                if let Some(home) = home.upgrade() {
+                    home.watch().notes(&home);
+                }
+                looks.push(Reverse(Look { at, home }));
+            }
+            // Never: the process has a handle.
+            None => return,
+        }
+    }
+}
+
+impl Look {
+    /// Returns the next look at this loop.
+    fn take(self, now: Moment) -> Option<Self> {
+        let home = self.home.upgrade()?;
+        let at = self.at.to_nanos();
+        // Fails when another look at this loop was due sooner.
+        home.look_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        home.is_watched.store(false, Ordering::SeqCst);
+        let next = home.watch().look(&home, self.at, now);
+        if next == NEVER || home.look_at.fetch_min(next, Ordering::SeqCst) <= next {
+            return None;
+        }
+        if next <= now.after(LOOK_AGAIN).to_nanos() {
+            home.is_watched.store(true, Ordering::SeqCst);
+        }
+        Some(Self { at: Moment::from_nanos(next), ..self })
+    }
+}
+
+impl Watch {
+    /// Somebody has asked for a look at this loop. Returns what is new since the last look or note.
+    fn notes(&mut self, home: &Home) -> News {
+        let sent = home.sent.load(Ordering::SeqCst);
+        let polled = home.polled.load(Ordering::SeqCst);
+        let news = News {
+            is_polled: polled != self.polled,
+            // A command that was sent by then is not read yet.
+            is_unread: home.seen.load(Ordering::SeqCst) < self.sent,
+        };
+        (self.polled, self.sent) = (polled, sent);
+        if news.is_polled {
+            (self.moves_at, self.is_excused) = (None, false);
+        }
+        news
+    }
+
+    /// Looks at a loop. Returns when to look again.
+    fn look(&mut self, home: &Arc<Home>, at: Moment, now: Moment) -> u64 {
+        let News { is_polled, is_unread } = self.notes(home);
+        let late_at = home.late_at.load(Ordering::SeqCst);
+        if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
+            (self.moves_at, self.is_excused) = (None, false);
+            return NEVER;
+        }
+        if is_polled {
+            // A runtime that is busy with locks is looked at again, so that not each lock wakes the
+            // guardian.
+            return now.after(LOOK_AGAIN).to_nanos().min(late_at.max(now.after(LOOK).to_nanos()));
+        }
+        let is_due = late_at <= now.to_nanos();
+        // No deadline comes while the clock stands still.
+        let stands_still = home.clock.of_runtime().is_some_and(RuntimeClock::is_paused);
+        if !is_unread && (!is_due || stands_still) {
+            (self.moves_at, self.is_excused) = (None, false);
+            let reads_at = if home.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
+            return if is_due { reads_at } else { reads_at.min(late_at) };
+        }
+        if now.since(at) > LOOK && !self.is_excused {
+            self.is_excused = true;
+            return now.after(LOOK).to_nanos();
+        }
+        let Some(mut state) = home.try_state() else {
+            return now.after(LOOK).to_nanos();
+        };
+        match self.moves_at {
+            Some(moves_at) if moves_at <= now => {
+                self.moves_at = None;
+                home.take_over(&mut state, STAY);
+                NEVER
+            }
+            Some(moves_at) => moves_at.to_nanos(),
+            None => {
+                state.waker.iter().for_each(Waker::wake_by_ref);
+                let moves_at = now.after(home.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
+                self.moves_at = Some(moves_at);
+                moves_at.to_nanos()
+            }
+        }
+    }
+}
+
+/// What has become of a loop since the last look.
+struct News {
+    is_polled: bool,
+    is_unread: bool,
+}
+
+impl PartialEq for Look {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Look {}
+
+impl PartialOrd for Look {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Look {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}

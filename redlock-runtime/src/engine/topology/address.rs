@@ -1,0 +1,400 @@
+//! Addresses: the URL that says where the locks live.
+//!
+//! One address is a server, a Sentinel group, a Cluster or a node in memory, by its scheme; several
+//! addresses are the nodes of a quorum. What an address may not have is refused with a reason, and
+//! no error shows a user, a password, or what may be part of one.
+
+use std::sync::Arc;
+
+use super::Deployment;
+use super::link::Node;
+use super::quorum::MOST_NODES;
+use crate::base::error::LockError;
+use crate::engine::memory::MemoryNode;
+use crate::engine::redis::connect::server_identity::NodeIdentity;
+use crate::engine::redis::connect::tls::Tls;
+use crate::engine::redis::node::cluster_layout::ClusterNodes;
+use crate::engine::redis::node::sentinel::Sentinels;
+use crate::engine::redis::node::{NodeSettings, RedisNode};
+use crate::engine::redis::wire::keyspace::{misfit, refused_prefix};
+
+/// What an address leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Server,
+    Socket,
+    Sentinel,
+    Cluster,
+    Memory,
+}
+
+/// What an address may start with.
+struct Scheme {
+    name: &'static str,
+    kind: Kind,
+    is_encrypted: bool,
+    /// The error names the usual ones.
+    is_usual: bool,
+}
+
+const fn scheme(name: &'static str, kind: Kind, is_encrypted: bool, is_usual: bool) -> Scheme {
+    Scheme { name, kind, is_encrypted, is_usual }
+}
+
+const SCHEMES: [Scheme; 12] = [
+    scheme("redis", Kind::Server, false, true),
+    scheme("rediss", Kind::Server, true, true),
+    scheme("valkey", Kind::Server, false, false),
+    scheme("valkeys", Kind::Server, true, false),
+    scheme("redis+unix", Kind::Socket, false, true),
+    scheme("unix", Kind::Socket, false, false),
+    scheme("valkey+unix", Kind::Socket, false, false),
+    scheme("redis+sentinel", Kind::Sentinel, false, true),
+    scheme("rediss+sentinel", Kind::Sentinel, true, false),
+    scheme("redis+cluster", Kind::Cluster, false, true),
+    scheme("rediss+cluster", Kind::Cluster, true, false),
+    scheme("memory", Kind::Memory, false, true),
+];
+
+impl Kind {
+    /// What may stand behind the `?`.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::Socket => &["db", "user", "pass"],
+            Self::Sentinel => &["sentinel_user", "sentinel_password"],
+            Self::Server | Self::Cluster | Self::Memory => &[],
+        }
+    }
+}
+
+/// The scheme of an address, and what follows it.
+fn read(url: &str) -> Result<(&'static Scheme, &str), String> {
+    let (name, rest) = url.split_once("://").ok_or_else(unknown_scheme)?;
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(unknown_scheme)?;
+    match unescaped(scheme.kind, rest).or_else(|| unknown_parameter(scheme.kind, rest)) {
+        Some(reason) => Err(reason),
+        None => Ok((scheme, rest)),
+    }
+}
+
+/// A character of a user or password that means something else in an address.
+fn unescaped(kind: Kind, rest: &str) -> Option<String> {
+    let written = |letter, code| {
+        format!("`{letter}` means something else in an address: in a user or password it is written {code}")
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = place.split_once(['/', '#']).unwrap_or((place, ""));
+    match kind {
+        // A name may have any character.
+        Kind::Memory => None,
+        Kind::Server | Kind::Sentinel | Kind::Cluster if path.contains('@') => {
+            let is_slash = place.as_bytes().get(authority.len()) == Some(&b'/');
+            Some(if is_slash { written('/', "%2F") } else { written('#', "%23") })
+        }
+        // The parameters of Sentinel stand behind a name, and may have an `@`.
+        Kind::Server | Kind::Sentinel | Kind::Cluster if path.is_empty() && query.contains('@') => {
+            Some(written('?', "%3F"))
+        }
+        _ if rest.contains('#') && !rest.ends_with("#insecure") => Some(written('#', "%23")),
+        _ => None,
+    }
+}
+
+fn unknown_scheme() -> String {
+    let usual = SCHEMES.iter().filter(|scheme| scheme.is_usual).map(|scheme| format!("{}://", scheme.name));
+    let mut usual: Vec<String> = usual.collect();
+    let last = usual.pop().unwrap_or_default();
+    format!("it starts with none of {} and {last}", usual.join(", "))
+}
+
+/// One address, or several with commas between them.
+pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    if let Some(reason) = refused_prefix(&settings.prefix) {
+        return Err(invalid(urls, reason));
+    }
+    let urls = split(urls);
+    if let [url] = urls.as_slice()
+        && let Ok((scheme, rest)) = read(url)
+        && scheme.kind == Kind::Cluster
+    {
+        let nodes = cluster(scheme, rest, settings).map_err(|reason| invalid(url, &reason))?;
+        return Ok(Deployment::Cluster(Box::new(nodes)));
+    }
+    if urls.len() > MOST_NODES {
+        let reason = format!("{} servers are too many; a quorum of five is plenty", urls.len());
+        return Err(invalid("", &reason));
+    }
+    for (at, url) in urls.iter().enumerate() {
+        if urls[..at].contains(url) {
+            return Err(invalid(url, "it stands there twice; a server has one vote"));
+        }
+    }
+    let identities = (urls.len() > 1).then(Arc::default);
+    let identified = |(number, url): (usize, &String)| {
+        let node = node(url, settings).map_err(|reason| invalid(url, &reason))?;
+        Ok(match (node, &identities) {
+            (Node::Redis(node), Some(identities)) => {
+                Node::Redis(Box::new(node.voting_as(NodeIdentity::new(identities, number))))
+            }
+            (node, _) => node,
+        })
+    };
+    let nodes = urls.iter().enumerate().map(identified).collect::<Result<_, _>>()?;
+    Ok(Deployment::Nodes(nodes))
+}
+
+/// A part without a scheme belongs to the address before it, which lists hosts.
+fn split(urls: &str) -> Vec<String> {
+    let mut addresses: Vec<String> = Vec::new();
+    for part in urls.split(',').map(str::trim) {
+        match addresses.last_mut() {
+            Some(address) if !part.contains("://") => {
+                address.push(',');
+                address.push_str(part);
+            }
+            _ => addresses.push(part.to_owned()),
+        }
+    }
+    addresses
+}
+
+/// The error is the reason why the address cannot be used.
+fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
+    let (scheme, rest) = read(url)?;
+    match scheme.kind {
+        Kind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
+        Kind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
+        Kind::Socket if cfg!(not(unix)) => {
+            return Err("this system has no unix sockets: use redis://host:6379/".to_owned());
+        }
+        Kind::Server | Kind::Socket | Kind::Sentinel => {}
+    }
+    let tls = tls(scheme, rest, settings)?;
+    let (sentinels, url) = match scheme.kind {
+        Kind::Sentinel => {
+            let (sentinels, url) = Sentinels::read(rest, tls.clone())?;
+            (Some(sentinels), url)
+        }
+        Kind::Server if rest.rsplit_once('@').map_or(rest, |(_, host)| host).contains(',') => {
+            return Err("several servers have an address each: redis://host1,redis://host2".to_owned());
+        }
+        _ if tls.is_some() => (None, format!("redis://{rest}")),
+        _ => (None, url.to_owned()),
+    };
+    let node = RedisNode::at(&url, settings).ok_or("it is not like redis://host:6379/")?;
+    if node.has_two_passwords() {
+        return Err(TWO_PASSWORDS.to_owned());
+    }
+    let mut node = node.encrypted(tls);
+    if let Some(sentinels) = sentinels {
+        node = node.behind(sentinels);
+    }
+    Ok(Node::Redis(Box::new(node)))
+}
+
+/// Which of the two counts would be a guess.
+const TWO_PASSWORDS: &str = "user and password come from `credentials`: leave them out of the address";
+
+/// How connections are encrypted, if they are.
+fn tls(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
+    if !scheme.is_encrypted && settings.tls.is_set() {
+        return Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned());
+    }
+    if !scheme.is_encrypted {
+        return Ok(None);
+    }
+    if rest.contains('#') {
+        return Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned());
+    }
+    Tls::new(&settings.tls).map(Some)
+}
+
+/// `user:password@host:port,host:port`: some nodes of the Cluster, which name the others.
+fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<ClusterNodes, String> {
+    const FORM: &str = "it is not like redis+cluster://host1:6379,host2:6379";
+    if let Some(reason) = misfit(&settings.prefix) {
+        return Err(reason.to_owned());
+    }
+    let tls = tls(scheme, rest, settings)?;
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((credentials, rest)) => (format!("{credentials}@"), rest),
+        None => (String::new(), rest),
+    };
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(database, "" | "0") {
+        return Err("a Cluster has no databases".to_owned());
+    }
+    if settings.credentials.is_some() && !credentials.is_empty() {
+        return Err(TWO_PASSWORDS.to_owned());
+    }
+    if credentials.matches('@').count() > 1 {
+        return Err("user and password stand once, before the first host".to_owned());
+    }
+    if hosts.split(',').any(str::is_empty) {
+        return Err(FORM.to_owned());
+    }
+    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/"));
+    ClusterNodes::new(seeds, settings.clone(), tls).ok_or_else(|| FORM.to_owned())
+}
+
+fn unknown_parameter(kind: Kind, rest: &str) -> Option<String> {
+    let known = kind.parameters();
+    let (_, query) = rest.split_once('?')?;
+    let names = || query.split('&').map(|part| part.split_once('=').map_or(part, |(name, _)| name));
+    let unknown = names().find(|name| !name.is_empty() && !known.contains(name))?;
+    // Anything but a plain name may be a piece of a password with a `?` in it, and is not shown.
+    let is_name = unknown.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let which = if is_name && !query.contains('@') { format!(" `{unknown}`") } else { String::new() };
+    let may_have = match known {
+        [] => "an address like this has none".to_owned(),
+        known => format!("an address like this may have `{}`", known.join("`, `")),
+    };
+    Some(format!("unknown parameter{which}: {may_have}"))
+}
+
+fn invalid(url: &str, reason: &str) -> LockError {
+    LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() }
+}
+
+/// `redis://user:secret@host/?sentinel_password=secret` without the parts that must not be shown.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let shown = match rest.split_once('?') {
+        // The secret may begin on either side of the `?`.
+        Some((_, query)) if query.contains('@') => "…",
+        Some((place, _)) => place,
+        None => rest,
+    };
+    let shown = shown.rsplit_once('@').map_or(shown, |(_, place)| place);
+    let shown = shown.split_once('#').map_or(shown, |(place, _)| place);
+    if scheme.is_empty() { shown.to_owned() } else { format!("{scheme}://{shown}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(prefix: &str) -> NodeSettings {
+        NodeSettings {
+            prefix: prefix.to_owned(),
+            instance: String::new(),
+            foreign_clients: true,
+            allow_eviction: false,
+            tls: crate::engine::redis::connect::tls::TlsSettings::default(),
+            credentials: None,
+            seen: crate::engine::redis::wire::seen_fences::SeenFences::default(),
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
+        assert_eq!(without_credentials("nonsense"), "nonsense");
+        assert_eq!(
+            without_credentials("redis+sentinel://u:p@h,i/n?sentinel_password=p"),
+            "redis+sentinel://h,i/n"
+        );
+        assert_eq!(without_credentials("redis+sentinel://h/n?sentinel_password=p@q"), "redis+sentinel://…");
+        assert_eq!(without_credentials("redis://u:p?q@h/"), "redis://…");
+        for urls in [
+            "redis://u:secret@[bad",
+            "redis://u:secret@a,redis://u:secret@a",
+            "ftp://u:secret@h,b",
+            "redis+sentinel://u:secret@h/n?x=secret",
+            "redis+cluster://u:secret@a/1",
+            "rediss+cluster://u:secret@a/1",
+            "redis+cluster://u:secret@a,redis://b",
+        ] {
+            let error = parse(urls, &settings("")).map(|_| ()).map_err(|error| error.to_string());
+            assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named_with_the_known_ones() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for (url, name, known) in [
+            ("redis://h/0?timeout=5", "`timeout`", "none"),
+            ("memory://?ttl", "`ttl`", "none"),
+            ("redis+cluster://a,b?x=1", "`x`", "none"),
+            ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
+            ("redis+sentinel://h/n?sentinel_pasword=secret", "`sentinel_pasword`", "`sentinel_password`"),
+            ("redis://a,redis://b?x=1", "`x`", "none"),
+        ] {
+            let error = told(url).unwrap_or_default();
+            assert!(
+                error.contains(name) && error.contains(known) && !error.contains("ret"),
+                "{url}: {error}"
+            );
+        }
+        for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u"] {
+            assert_eq!(told(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_character_of_a_password_that_ends_it_is_named_with_its_code() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for (url, letter, code) in [
+            ("redis://:se#cret@h/", '#', "%23"),
+            ("redis://u:se?cret@h/1", '?', "%3F"),
+            ("redis://u:se/cret@h/1", '/', "%2F"),
+            ("redis://u:?cret@h", '?', "%3F"),
+            ("rediss://u:se#cret@h", '#', "%23"),
+            ("redis://h/#cret", '#', "%23"),
+            ("redis+cluster://u:se?cret@a,b", '?', "%3F"),
+            ("redis+sentinel://u:se#cret@h,i/n", '#', "%23"),
+            ("redis+sentinel://u:se?cret@h,i/n", '?', "%3F"),
+            ("redis+sentinel://h/n?sentinel_password=se#cret", '#', "%23"),
+            ("redis+unix:///s.sock?pass=se#cret", '#', "%23"),
+            ("redis://a,redis://:se#cret@b", '#', "%23"),
+        ] {
+            if cfg!(not(unix)) && url.contains("unix") {
+                continue;
+            }
+            let error = told(url).unwrap_or_default();
+            assert!(error.contains(&format!("`{letter}`")) && error.contains(code), "{url}: {error}");
+            assert!(!error.contains("cret"), "{url}: {error}");
+        }
+        for url in [
+            "redis://u:p@ss@h/1",
+            "redis://:p%23%3F%2F@h",
+            "redis+sentinel://u:p@h/n?sentinel_password=p@q?",
+            "memory://a#b@c",
+        ] {
+            assert_eq!(told(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_system_without_unix_sockets_says_so() {
+        let error =
+            parse("redis+unix:///s.sock?db=1&pass=p", &settings("")).err().map(|error| error.to_string());
+        let expected = cfg!(not(unix)).then_some(
+            "cannot connect to `redis+unix:///s.sock`: this system has no unix sockets: use redis://host:6379/",
+        );
+        assert_eq!(error.as_deref(), expected);
+    }
+
+    #[test]
+    fn a_cluster_has_hosts_and_one_user() {
+        let known = |url: &str, prefix: &str| parse(url, &settings(prefix)).is_ok();
+        for url in ["a", "a,b:7001", "user:pass@a:1,b:2/", "[::1]:7000,127.0.0.1:7001/0"] {
+            assert!(known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        for url in ["", "/", ",a", "a,", "a:port", "a/1", "u:p@a,u:p@b"] {
+            assert!(!known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
+    }
+
+    #[test]
+    fn several_addresses_are_told_from_several_hosts() {
+        assert_eq!(split("redis://a"), ["redis://a"]);
+        assert_eq!(split("redis://a/1, redis://b:2/"), ["redis://a/1", "redis://b:2/"]);
+        assert_eq!(
+            split("redis+sentinel://a:1,b:2/shop,redis://c"),
+            ["redis+sentinel://a:1,b:2/shop", "redis://c"]
+        );
+    }
+}
