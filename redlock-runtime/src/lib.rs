@@ -80,6 +80,13 @@ pub mod simulation {
     }
 }
 
+/// For the tests of this repository. Not part of the public API.
+#[cfg(feature = "__names")]
+#[doc(hidden)]
+pub mod names {
+    pub use crate::base::host::names::set_addresses;
+}
+
 /// The attribute's expansion calls these. Not part of the public API: they change without notice.
 #[doc(hidden)]
 pub mod __private {

@@ -9,8 +9,8 @@ use kit::{Authority, TlsServer};
 use kit::{LIMIT, MASTER, Proxy, RedisServer, SECOND, eventually, sentinel};
 use redlocked::{LockError, LockManager, LockManagerBuilder};
 
-fn builder(proxies: &[Proxy; 2]) -> LockManagerBuilder {
-    LockManager::builder(format!("redis://localhost:{}/", proxies[0].port())).io_timeout(LIMIT)
+fn builder(name: &str, proxies: &[Proxy; 2]) -> LockManagerBuilder {
+    LockManager::builder(format!("redis://{name}:{}/", proxies[0].port())).io_timeout(LIMIT)
 }
 
 #[track_caller]
@@ -37,13 +37,13 @@ fn replicate(replica: &RedisServer, primary: &RedisServer) {
 #[test]
 fn the_primary_is_found_behind_a_replica_and_after_a_failover() {
     let [primary, replica] = primary_and_replica();
-    let Some(proxies) = Proxy::to_both([replica.port(), primary.port()]) else { return };
+    let (proxies, name) = Proxy::to_both([replica.port(), primary.port()]);
     // Also with a connection of its own that awaits replicas.
     for replicas in [0, 1] {
-        let locks = builder(&proxies).replicas(replicas).connect_blocking().unwrap();
+        let locks = builder(&name, &proxies).replicas(replicas).connect_blocking().unwrap();
         works(&locks);
     }
-    let locks = builder(&proxies).connect_blocking().unwrap();
+    let locks = builder(&name, &proxies).connect_blocking().unwrap();
     let _: String = replica.run("REPLICAOF NO ONE");
     replicate(&primary, &replica);
     proxies.iter().for_each(Proxy::cut);
@@ -54,9 +54,9 @@ fn the_primary_is_found_behind_a_replica_and_after_a_failover() {
 #[test]
 fn a_server_that_is_busy_or_closes_or_is_silent_leaves_the_other() {
     let [busy, server] = [RedisServer::start(), RedisServer::start()];
-    let Some(proxies) = Proxy::to_both([busy.port(), server.port()]) else { return };
+    let (proxies, name) = Proxy::to_both([busy.port(), server.port()]);
     proxies[0].refuse(true);
-    works(&builder(&proxies).connect_blocking().unwrap());
+    works(&builder(&name, &proxies).connect_blocking().unwrap());
     proxies[0].refuse(false);
 
     let _: String = busy.run("CONFIG SET lua-time-limit 1");
@@ -65,14 +65,14 @@ fn a_server_that_is_busy_or_closes_or_is_silent_leaves_the_other() {
         redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut other).unwrap_err();
     });
     eventually("it is busy", || redis::cmd("GET").arg("k").exec(&mut client).is_err());
-    works(&builder(&proxies).connect_blocking().unwrap());
+    works(&builder(&name, &proxies).connect_blocking().unwrap());
     redis::cmd("SCRIPT").arg("KILL").exec(&mut client).unwrap();
     script.join().unwrap();
 
     // The first attempt ends with the limit of an answer. The next one begins with the other
     // address.
     busy.pause();
-    let locks = builder(&proxies).io_timeout(SECOND / 2).start().unwrap();
+    let locks = builder(&name, &proxies).io_timeout(SECOND / 2).start().unwrap();
     works(&locks);
     busy.resume();
 }
@@ -80,8 +80,8 @@ fn a_server_that_is_busy_or_closes_or_is_silent_leaves_the_other() {
 #[test]
 fn where_no_address_leads_to_a_primary_the_error_says_so() {
     let [_primary, replica] = primary_and_replica();
-    let Some(proxies) = Proxy::to_both([replica.port(), replica.port()]) else { return };
-    let error = builder(&proxies).connect_blocking().map(drop).unwrap_err();
+    let (proxies, name) = Proxy::to_both([replica.port(), replica.port()]);
+    let error = builder(&name, &proxies).connect_blocking().map(drop).unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("is a replica"), "{error}");
 }
@@ -89,9 +89,9 @@ fn where_no_address_leads_to_a_primary_the_error_says_so() {
 #[test]
 fn a_wrong_password_is_told_at_once_and_not_tried_elsewhere() {
     let [locked, other] = [RedisServer::with_password("secret"), RedisServer::start()];
-    let Some(proxies) = Proxy::to_both([locked.port(), other.port()]) else { return };
+    let (proxies, name) = Proxy::to_both([locked.port(), other.port()]);
     let start = Instant::now();
-    let error = builder(&proxies).connect_blocking().map(drop).unwrap_err();
+    let error = builder(&name, &proxies).connect_blocking().map(drop).unwrap_err();
     assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
     assert!(start.elapsed() < LIMIT / 2, "at once: {:?}", start.elapsed());
     assert!(!other.run::<String>("INFO commandstats").contains("cmdstat_hello"), "it was asked nothing");
@@ -102,8 +102,8 @@ fn the_other_sentinels_of_a_name_are_asked() {
     let server = RedisServer::start();
     // The first one knows no primary of this name, as a server that has just joined the service.
     let [unaware, aware] = [RedisServer::start(), sentinel(server.port(), None, "")];
-    let Some(proxies) = Proxy::to_both([unaware.port(), aware.port()]) else { return };
-    let url = format!("redis+sentinel://localhost:{}/{MASTER}", proxies[0].port());
+    let (proxies, name) = Proxy::to_both([unaware.port(), aware.port()]);
+    let url = format!("redis+sentinel://{name}:{}/{MASTER}", proxies[0].port());
     works(&LockManager::builder(url).io_timeout(LIMIT).connect_blocking().unwrap());
 }
 
@@ -111,11 +111,11 @@ fn the_other_sentinels_of_a_name_are_asked() {
 #[test]
 fn the_primary_is_found_behind_a_replica_through_tls() {
     let authority = Authority::new();
-    authority.vouch_for("server", "DNS:localhost");
+    authority.vouch_for("server", "DNS:*.two.test");
     let [primary, replica] = [TlsServer::start(&authority, "no"), TlsServer::start(&authority, "no")];
     replicate(&replica.plain, &primary.plain);
-    let Some(proxies) = Proxy::to_both([replica.port(), primary.port()]) else { return };
-    let url = format!("rediss://localhost:{}/", proxies[0].port());
+    let (proxies, name) = Proxy::to_both([replica.port(), primary.port()]);
+    let url = format!("rediss://{name}:{}/", proxies[0].port());
     let builder = LockManager::builder(url).tls_ca(authority.pem("ca.pem")).io_timeout(LIMIT);
     works(&builder.connect_blocking().unwrap());
 }

@@ -1,13 +1,15 @@
 //! A TCP proxy in front of a server that can hold replies back, and cut every connection.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::skipped;
+use redlock_runtime::names::set_addresses;
+
+use crate::unique;
 
 /// Passes all bytes on, until a test changes that.
 pub struct Proxy {
@@ -48,28 +50,25 @@ impl Proxy {
         Self::behind(TcpListener::bind(("127.0.0.1", 0)).unwrap(), port)
     }
 
-    /// In front of two servers, on one port of the first and the second address of `localhost`.
-    /// `None` where it has not two.
-    pub fn to_both(ports: [u16; 2]) -> Option<[Self; 2]> {
-        let mut addresses: Vec<IpAddr> =
-            ("localhost", 0).to_socket_addrs().unwrap().map(|it| it.ip()).collect();
-        addresses.dedup();
-        let [first, second] = addresses[..] else {
-            skipped("`localhost` has not two addresses");
-            return None;
-        };
-        if addresses.iter().any(|address| TcpListener::bind((*address, 0)).is_err()) {
-            skipped("an address of `localhost` is not one of this machine");
-            return None;
-        }
+    /// In front of two servers, on one port at two addresses of this machine, and the name that has
+    /// both addresses for this process.
+    pub fn to_both(ports: [u16; 2]) -> ([Self; 2], String) {
+        let first = IpAddr::from(Ipv4Addr::LOCALHOST);
+        // Not each machine has IPv6, and not each has a second address of IPv4.
+        let seconds = [IpAddr::from(Ipv6Addr::LOCALHOST), IpAddr::from([127, 0, 0, 2])];
         // Another process may have the port at the second address: then another one is tried.
         for _ in 0..50 {
             let here = TcpListener::bind((first, 0)).unwrap();
-            if let Ok(there) = TcpListener::bind((second, here.local_addr().unwrap().port())) {
-                return Some([Self::behind(here, ports[0]), Self::behind(there, ports[1])]);
+            let port = here.local_addr().unwrap().port();
+            for second in seconds {
+                if let Ok(there) = TcpListener::bind((second, port)) {
+                    let name = unique("name") + ".two.test";
+                    set_addresses(&name, &[first, second]);
+                    return ([Self::behind(here, ports[0]), Self::behind(there, ports[1])], name);
+                }
             }
         }
-        panic!("no port is free at both addresses of `localhost`");
+        panic!("no port is free at two addresses of this machine");
     }
 
     fn behind(listener: TcpListener, port: u16) -> Self {

@@ -2,13 +2,17 @@
 //! names, runtimes and threads. A simulation takes the place of all of it.
 
 mod machine;
+#[cfg(feature = "__names")]
+pub(crate) mod names;
 pub(crate) mod world;
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use tokio::net::lookup_host;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
@@ -97,6 +101,15 @@ pub(crate) fn has_one_thread() -> bool {
 /// Lets another thread go on that has what this one wants, for longer from try to try.
 pub(crate) fn pause(tries: u32) {
     machine::pause(tries);
+}
+
+/// The addresses of a host, each with that port, in the order of the resolver.
+pub(crate) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(feature = "__names")]
+    if let Some(addresses) = names::addresses(host) {
+        return Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect());
+    }
+    Ok(lookup_host((host, port)).await?.collect())
 }
 
 /// A connection to a simulated server; `None` on the machine.

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
-use tokio::net::{TcpStream, lookup_host};
 #[cfg(feature = "tls")]
 use tokio_rustls::client::TlsStream;
 
 use super::dns::Addresses;
 use super::failure::Failure;
 use super::hedged;
-use crate::base::host::world;
+use crate::base::host::{self, world};
 
 /// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection
 /// after a minute. It ends after three more without an answer.
@@ -73,7 +73,7 @@ pub(crate) enum ConnectError {
 
 /// Opens a stream to the first address of the host that accepts.
 pub(crate) async fn tcp_stream(host: &str, port: u16, addresses: &Addresses) -> io::Result<TcpStream> {
-    let in_order = addresses.in_order(lookup_host((host, port)).await?.collect());
+    let in_order = addresses.in_order(host::addresses(host, port).await?);
     let stream = match in_order.as_slice() {
         [address] => TcpStream::connect(address).await?,
         several => {
