@@ -727,14 +727,18 @@ fn a_ticket_takes_the_lock_to_another_process_once(backend: &Backend) {
     let ticket = guard.into_ticket_blocking(60 * SECOND).unwrap();
     assert!(web.lock("k").acquire_blocking().unwrap_err().is_busy(), "it is taken in between");
     let text = ticket.expose();
-    let guard = worker.redeem(text.parse().unwrap()).ttl(SECOND).acquire_blocking().unwrap();
+    let guard = worker.redeem(text.parse().unwrap()).ttl(6 * SECOND).acquire_blocking().unwrap();
     assert!(guard.fencing_token() > fence && guard.key() == "k");
     for manager in [&web, &worker] {
         let again = manager.redeem(ticket.clone()).acquire_blocking();
         assert_eq!(reason(again), LostReason::TicketUsed);
     }
     // It is a lock as each other: it is renewed, and released once.
-    std::thread::sleep(SECOND * 3 / 2);
+    let mut left = guard.remaining();
+    eventually("it is renewed", || {
+        let before = std::mem::replace(&mut left, guard.remaining());
+        left > before
+    });
     assert!(guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     // A job that was delivered twice is not told that it came late.

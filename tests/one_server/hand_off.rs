@@ -101,7 +101,9 @@ fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
 
 #[test]
 fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
-    let most = if RedisServer::start().has_native_delete() { 3.5 } else { 2.5 };
+    // Two, or three. On a slow machine a grant is confirmed that arrives late, and a lock is watched
+    // that is held for longer: two more for each, however many wait.
+    let most = if RedisServer::start().has_native_delete() { 5.0 } else { 4.0 };
     for (waiters, processes) in [(2, 1), (2, 2), (50, 1), (50, 10), (1000, 1), (1000, 10)] {
         let commands = commands_per_acquisition(waiters, processes);
         assert!(commands < most, "{commands} with {waiters} waiters in {processes} processes");

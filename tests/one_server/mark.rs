@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, SECOND, connect, eventually};
+use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockGuard, LockManager, ReleaseOutcome};
+use tokio::sync::oneshot;
 
 /// The value of a lock of this kind, of a holder that does not renew.
 const TOKEN: &str = "AAAAAAAAAAAAAAAAAAAAAA@gone:1";
@@ -23,6 +24,27 @@ fn queued(server: &RedisServer, locks: &LockManager) -> thread::JoinHandle<LockG
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == before + 1);
     waiter
+}
+
+/// A waiter that is in the queue when this returns, and has left it when what this returns has run.
+fn queued_until_told(server: &RedisServer, locks: &LockManager) -> impl FnOnce() {
+    let before: u32 = server.run("ZCARD lock:k%queue");
+    let (leave, told) = oneshot::channel::<()>();
+    let locks = locks.clone();
+    let waiter = thread::spawn(move || {
+        runtime().block_on(async {
+            tokio::select! {
+                outcome = locks.lock("k").wait(LIMIT).acquire() => panic!("it has left: {outcome:?}"),
+                _ = told => {}
+            }
+            locks.shutdown(LIMIT).await.unwrap();
+        });
+    });
+    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == before + 1);
+    move || {
+        leave.send(()).unwrap();
+        waiter.join().unwrap();
+    }
 }
 
 fn wait_until_watched(server: &RedisServer) {
@@ -168,10 +190,9 @@ fn a_waiter_is_told_when_a_lock_is_to_expire_sooner() {
         drop(waiter.join().unwrap());
         start.elapsed()
     };
-    // Without the push, it asks again after 300 ms at the earliest. The machine may be busy: the
-    // best of three.
-    let quickest = (0..3).map(|_| after()).min().unwrap();
-    assert!(quickest < Duration::from_millis(290), "{quickest:?}");
+    // Without the push, it asks again after 300 ms at the earliest. The machine may be busy: one of
+    // thirty is quicker.
+    assert!((0..30).any(|_| after() < Duration::from_millis(290)));
 }
 
 /// The head of the queue leaves it, and the next waiter was told that the lock lasts for a minute
@@ -181,12 +202,10 @@ fn a_waiter_is_told_when_the_one_in_front_leaves() {
     let server = RedisServer::start();
     let _: String = server.run(&format!("SET lock:k {TOKEN} PX 600000"));
     let [first, second] = [connect(&server), connect(&server)];
-    let leaves =
-        thread::spawn(move || drop(first.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err()));
-    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    let leaves = queued_until_told(&server, &first);
     let waiter = queued(&server, &second);
     let _: String = server.run("CONFIG RESETSTAT");
-    leaves.join().unwrap();
+    leaves();
     eventually("the waiter is told", || {
         server.run::<String>("INFO commandstats").contains("cmdstat_publish:calls=1,")
     });
@@ -202,12 +221,10 @@ fn a_waiter_is_told_when_the_second_in_front_leaves() {
     let _: String = server.run(&format!("SET lock:k {TOKEN} PX 600000"));
     let [first, second, third] = [connect(&server), connect(&server), connect(&server)];
     let first = queued(&server, &first);
-    let leaves =
-        thread::spawn(move || drop(second.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err()));
-    eventually("the second is queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+    let leaves = queued_until_told(&server, &second);
     let third = queued(&server, &third);
     let _: String = server.run("CONFIG RESETSTAT");
-    leaves.join().unwrap();
+    leaves();
     eventually("both are told", || {
         server.run::<String>("INFO commandstats").contains("cmdstat_publish:calls=2,")
     });

@@ -173,25 +173,29 @@ fn a_stopped_process_costs_one_claim_whatever_the_others_wait() {
 
 #[test]
 fn two_stopped_processes_whose_waiters_alternate_cost_two_claims() {
-    let stopped = Stopped::new();
-    let mut crowds = [crowd(&stopped.server, 1), crowd(&stopped.server, 1)];
-    for _ in 0..10 {
-        for crowd in &mut crowds {
-            let before = waiters(&stopped.server);
-            crowd.tell("more");
-            eventually("one more waits", || waiters(&stopped.server) == before + 1);
+    for wait in [Duration::ZERO, LIMIT] {
+        let stopped = Stopped::new();
+        let mut crowds = [crowd(&stopped.server, 1), crowd(&stopped.server, 1)];
+        for _ in 0..10 {
+            for crowd in &mut crowds {
+                let before = waiters(&stopped.server);
+                crowd.tell("more");
+                eventually("one more waits", || waiters(&stopped.server) == before + 1);
+            }
         }
+        crowds.iter().for_each(Worker::freeze);
+        let (server, after, claims) = stopped.release(wait, |locks| locks.lock(key(0)));
+        // A newcomer that does not wait, and asks late, finds no key behind the first claim.
+        let may_pass = wait.is_zero() && claims == 1;
+        assert!(claims == 2 || may_pass, "{claims}");
+        assert!(after < ONE_CLAIM, "{after:?}");
+        for crowd in &mut crowds {
+            crowd.thaw();
+            crowd.tell("end");
+            crowd.says("done");
+        }
+        eventually("no key is left", || server.keys().is_empty());
     }
-    crowds.iter().for_each(Worker::freeze);
-    let (server, after, claims) = stopped.release(Duration::ZERO, |locks| locks.lock(key(0)));
-    assert_eq!(claims, 2);
-    assert!(after < ONE_CLAIM, "{after:?}");
-    for crowd in &mut crowds {
-        crowd.thaw();
-        crowd.tell("end");
-        crowd.says("done");
-    }
-    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]

@@ -149,8 +149,10 @@ fn a_caller_that_is_dropped_before_its_body_begins_gives_the_tick_back() {
     let proxy = Proxy::to(server.port());
     let is_locked = || server.keys().contains(&"lock:k".to_owned());
     kit::runtime().block_on(async {
-        // A busy machine takes its time, and no call ends meanwhile.
-        let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect().await.unwrap();
+        // A busy machine takes its time, and no call ends meanwhile. The test blocks this runtime: a
+        // loop that ran in it would move, and connect again.
+        let builder = LockManager::builder(proxy.url()).io_timeout(LIMIT).own_thread(true);
+        let locks = builder.connect().await.unwrap();
         for _ in 0..20 {
             drop(locks.lock("warm").acquire().await);
             proxy.hold_replies(true);
@@ -172,18 +174,24 @@ fn a_caller_that_is_dropped_before_its_body_begins_gives_the_tick_back() {
     assert!(yearly(&connect(&server), TickMissed::Skip).acquire_blocking().is_ok(), "no body has begun");
 }
 
-/// The server has granted it the tick, and its caller has left before it heard of that.
+/// The server has granted it the tick, and its caller has left before it heard of that. The server
+/// waits a second for the tick to be given back: a round that took longer proves nothing.
 #[test]
 fn a_caller_that_waits_just_behind_a_dropped_one_runs_its_tick() {
+    const ROUNDS: u32 = 20;
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     kit::runtime().block_on(async {
-        let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect().await.unwrap();
+        // The test blocks this runtime: a loop that ran in it would move, and connect again.
+        let builder = LockManager::builder(proxy.url()).io_timeout(LIMIT).own_thread(true);
+        let locks = builder.connect().await.unwrap();
         let others = LockManager::connect(&server.url()).await.unwrap();
-        for number in 0..20 {
+        let mut in_time = 0;
+        for number in 0..5 * ROUNDS {
             let key = format!("k{number}");
             drop(locks.lock("warm").acquire().await);
             proxy.hold_replies(true);
+            let start = Instant::now();
             let tick = |locks: &LockManager| locks.lock(&key).tick(YEAR).wait(LIMIT).acquire();
             let waits = {
                 let is_locked = async {
@@ -198,9 +206,16 @@ fn a_caller_that_waits_just_behind_a_dropped_one_runs_its_tick() {
                 tick(&others)
             };
             let outcome = waits.await;
-            assert!(outcome.is_ok(), "{outcome:?}");
             proxy.hold_replies(false);
+            if start.elapsed() < SECOND {
+                assert!(outcome.is_ok(), "{outcome:?}");
+                in_time += 1;
+            }
+            if in_time == ROUNDS {
+                break;
+            }
         }
+        assert!(in_time > 0, "no round was in time");
     });
 }
 
@@ -383,9 +398,16 @@ fn timer(locks: &LockManager, shift: u64, ticks: u64) {
             say("ran", &[tick.duration_since(UNIX_EPOCH).unwrap().as_secs()]);
         });
         assert!(outcome.is_ok() || outcome.as_ref().is_err_and(LockError::is_busy), "{outcome:?}");
+        if since_1970().saturating_sub(due) > LATE {
+            say("late", &[second]);
+        }
     }
     say("done", &[]);
 }
+
+/// A call that ends so long after its timer was due may have asked in another tick, or have kept
+/// out those that asked for theirs: a tick lasts a second, and a quarter of it begins early.
+const LATE: Duration = Duration::from_millis(200);
 
 /// Sixty ticks with `TICKS=60`, as `.ci/run` has it.
 #[test]
@@ -396,10 +418,14 @@ fn three_processes_with_shifted_timers_run_each_tick_once() {
     let shifts = [0, 120, 740];
     let mut workers =
         shifts.map(|shift| Worker::start("ticks::worker", "timer", &server.url(), &[shift, ticks]));
-    let mut ran = Vec::new();
+    let (mut ran, mut late) = (Vec::new(), Vec::new());
     for worker in &mut workers {
         for line in worker.last_words() {
-            ran.extend((line.word == "ran").then(|| line.numbers[0]));
+            match line.word.as_str() {
+                "ran" => ran.push(line.numbers[0]),
+                "late" => late.push(line.numbers[0]),
+                _ => {}
+            }
         }
         worker.ends();
     }
@@ -407,9 +433,11 @@ fn three_processes_with_shifted_timers_run_each_tick_once() {
     let mut once = ran.clone();
     once.dedup();
     assert_eq!(ran, once, "no tick is run twice");
-    let all: Vec<u64> = (ran[0]..=ran[ran.len() - 1]).collect();
-    assert_eq!(ran, all, "no tick is missed");
-    assert!(ran.len() as u64 >= ticks, "{ran:?}");
+    let is_excused = |tick: u64| late.iter().any(|second| (*second..=second + 2).contains(&tick));
+    let missed: Vec<u64> =
+        (ran[0]..=ran[ran.len() - 1]).filter(|tick| !ran.contains(tick) && !is_excused(*tick)).collect();
+    assert!(missed.is_empty(), "{missed:?} are missed: {ran:?} ran, {late:?} were late");
+    assert!(ran.len() + 3 * late.len() >= usize::try_from(ticks).unwrap(), "{ran:?} ran, {late:?} were late");
 }
 
 #[test]
