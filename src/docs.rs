@@ -49,3 +49,9 @@ pages! {
     #[cfg(not(doctest))]
     web: "web.md",
 }
+
+/// The reference of the attribute. Its examples need the runtime, on which `redlock-macros` does not
+/// depend.
+#[cfg(doctest)]
+#[doc = include_str!("../redlock-macros/src/docs/distributed_lock.md")]
+pub mod distributed_lock {}

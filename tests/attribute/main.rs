@@ -4,8 +4,10 @@
 //! after the call. A shape that compiles but locks nothing, such as a future that is returned
 //! before it runs, fails here.
 //!
-//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's
-//! future; `stack` its stack; `stacking` other attributes, above and below.
+//! `attribute` tests end to end, with a real server; `by_hand` compares each key with that of `key!`;
+//! `future_size` has the size of the expansion's future; `stack` its stack; `stacking` other
+//! attributes, above and below.
+#![allow(named_arguments_used_positionally, reason = "one of the ways of writing a key, in `by_hand`")]
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -17,6 +19,7 @@ use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
 mod attribute;
 mod boxed;
+mod by_hand;
 mod current;
 mod drops;
 mod functions;

@@ -1,9 +1,10 @@
 //! A key by hand is the key of the attribute.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(named_arguments_used_positionally, reason = "one of the ways of writing a key")]
 
 use proptest::proptest;
-use redlocked::{LockError, LockManager, distributed_lock, key};
+use redlocked::{LockError, distributed_lock, key};
+
+use super::managers;
 
 const TENANT: &str = "acme:eu";
 
@@ -28,7 +29,7 @@ fn expression(order: &Order, place: &str) -> Result<String, LockError> {
 proptest! {
     #[test]
     fn it_is_the_same_in_every_way_of_writing_it(sku in "[a-z:{}% /-]{0,9}|.{0,9}", place in ".{0,9}", number: i32) {
-        LockManager::connect_blocking("memory://").unwrap().set_global();
+        managers().unwrap();
         let order = Order(sku, number);
         let (sku, place) = (&order.0, place.as_str());
         let expected = template(&order, place).unwrap();
