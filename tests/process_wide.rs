@@ -127,13 +127,13 @@ async fn a_thousand_locks_wake_no_thread() {
     let server = RedisServer::start();
     LockManager::connect(&server.url()).await.unwrap().set_global();
     assert_eq!(one_at_a_time("k").await, Ok(0));
-    eventually("the guardian sleeps", || sleeps_of("redlocked-guard") > Some(0));
+    eventually("the stall watchdog sleeps", || sleeps_of("redlocked-guard") > Some(0));
     let (start, before) = (std::time::Instant::now(), sleeps_of("redlocked-guard").unwrap());
     for _ in 0..LOCKS {
         assert_eq!(one_at_a_time("k").await, Ok(0));
     }
     let woken = sleeps_of("redlocked-guard").unwrap() - before;
-    // The guardian looks ten times in a second, however many locks there are.
+    // The stall watchdog looks ten times in a second, however many locks there are.
     let looks = 4 + start.elapsed().as_millis() as u64 / 40;
     assert!(woken <= looks, "{woken} times in {LOCKS} locks and {:?}", start.elapsed());
 }

@@ -20,7 +20,7 @@ const TTL: Duration = Duration::from_secs(60);
 /// caller waited for before: a fifth of the ttl, or the end of the computation.
 const SOON: Duration = Duration::from_secs(3);
 
-/// After so long without a command, the guardian has no look to make.
+/// After so long without a command, the stall watchdog has no look to make.
 const QUIET: Duration = Duration::from_millis(700);
 
 fn workers(count: usize) -> Runtime {

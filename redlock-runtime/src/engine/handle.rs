@@ -1,6 +1,6 @@
 //! The handle of an engine: callers send commands through it.
 //!
-//! A command goes into a channel without a limit, so sending never blocks, and the home of the loop
+//! A command goes into a channel without a limit, so sending never blocks, and the runner of the loop
 //! is told that there is one. The outcome comes back over the channel in the command; where the
 //! loop has ended, that channel is closed. A forked child has the handle but no loop: it sends
 //! nothing, and what it drops stays in memory.
@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 
 use super::EngineSettings;
 use super::command::Command;
-use super::event_loop::Driver;
+use super::event_loop::EventLoop;
 use super::multi_key::MultiKey;
 use super::protocol::Id;
-use super::runner::{Blocked, Home, Resident};
+use super::runner::{Blocked, LoopRunner, Resident};
 use super::tested::Tested;
 use super::topology::Deployment;
 use crate::base::clock::{Clock, Moment};
@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     /// `None` where the locks are not in memory.
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
-    home: Option<Arc<Home>>,
+    runner: Option<Arc<LoopRunner>>,
     /// `None` for any other.
     resident: Option<Arc<Resident>>,
     /// Its locks outlive this process, so what is released is written before the process ends.
@@ -72,20 +72,20 @@ impl Engine {
         let tested = Tested::of(&deployment);
         let outlives_process = !deployment.has_memory();
         // Weak: the loop ends with the last manager and guard.
-        let driver = Driver::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
-        let (home, resident) = if own_thread == Some(true) {
-            (None, Some(Resident::start(driver)?))
+        let event_loop = EventLoop::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
+        let (runner, resident) = if own_thread == Some(true) {
+            (None, Some(Resident::start(event_loop)?))
         } else {
-            (Some(Home::new(driver, own_thread.is_some())?), None)
+            (Some(LoopRunner::new(event_loop, own_thread.is_some())?), None)
         };
-        let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
+        let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, runner);
         (engine.resident, engine.outlives_process) = (resident, outlives_process);
         engine.events = events;
         if settings.cohort > 0 {
             engine.only_exclusive = Some(NOT_IN_COHORTS);
             engine.no_records = Some(NOT_ONCE_IN_COHORTS);
         }
-        engine.home.iter().for_each(Home::start);
+        engine.runner.iter().for_each(LoopRunner::start);
         Ok(engine)
     }
 
@@ -95,7 +95,7 @@ impl Engine {
         io_timeout: Duration,
         clock: Clock,
         tested: Option<Tested>,
-        home: Option<Arc<Home>>,
+        runner: Option<Arc<LoopRunner>>,
     ) -> Self {
         Self {
             commands,
@@ -110,7 +110,7 @@ impl Engine {
             prefix: String::new(),
             releases_in_background: false,
             tested,
-            home,
+            runner,
             resident: None,
             outlives_process: false,
             process: AtomicU32::new(host::process_id()),
@@ -198,7 +198,7 @@ impl Engine {
     /// True in a test that has paused the clock of this tokio runtime, if its locks are in memory
     /// and do not obey it.
     pub(crate) fn is_beside_a_paused_clock(&self) -> bool {
-        self.home.is_some() && self.tested.as_ref().is_some_and(Tested::is_beside_a_paused_clock)
+        self.runner.is_some() && self.tested.as_ref().is_some_and(Tested::is_beside_a_paused_clock)
     }
 
     /// Which keys may be in one call.
@@ -243,7 +243,7 @@ impl Engine {
                 tested.on_sent(&command);
             }
             let _ = self.commands.send(command);
-            self.home.iter().for_each(Home::on_sent);
+            self.runner.iter().for_each(LoopRunner::on_sent);
         }
     }
 
@@ -251,7 +251,7 @@ impl Engine {
     /// end next. Waits for nothing but a poll of the loop.
     pub(crate) fn flush(&self) {
         if self.outlives_process && self.is_here() {
-            self.home.iter().for_each(|home| home.flush());
+            self.runner.iter().for_each(|runner| runner.flush());
             self.resident.iter().for_each(|resident| resident.flush());
         }
     }
@@ -263,10 +263,10 @@ impl Engine {
         limit: Option<Moment>,
         future: Pin<&mut F>,
     ) -> Blocked<F::Output> {
-        match &self.home {
+        match &self.runner {
             // The loop's own runtime has the system's clock.
-            Some(home) if self.clock.of_runtime().is_none() && self.is_here() => {
-                home.poll_until(limit, future)
+            Some(runner) if self.clock.of_runtime().is_none() && self.is_here() => {
+                runner.poll_until(limit, future)
             }
             _ => Blocked::Elsewhere,
         }
@@ -279,10 +279,10 @@ impl Drop for Engine {
         let commands = std::mem::replace(&mut self.commands, nowhere);
         if self.is_here() {
             drop(commands);
-            self.home.iter().for_each(Home::on_closed);
+            self.runner.iter().for_each(LoopRunner::on_closed);
         } else {
             // A thread of the parent may have been using them at the fork: leak them.
-            std::mem::forget((commands, self.home.take(), self.resident.take()));
+            std::mem::forget((commands, self.runner.take(), self.resident.take()));
         }
     }
 }

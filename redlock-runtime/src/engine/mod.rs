@@ -29,7 +29,7 @@
 //! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its
 //!    [`Engine`](handle::Engine).
 //! 2. The table registers a waiting attempt and pushes a `Request` into the outbox.
-//! 3. The driver takes a batch from the outbox, and the topology sends it to a node.
+//! 3. The event loop takes a batch from the outbox, and the topology sends it to a node.
 //! 4. The node runs `acquire.lua`. Its `Reply` is a grant, or a place in the queue.
 //! 5. A queued waiter gets the lock by a `Push` when the holder before it releases.
 //! 6. The attempt is held: the caller gets its `Lease`, which ends by itself at its deadline.
@@ -42,7 +42,7 @@
 //!
 //! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and
 //! read the outcome from the channel that came with the command. The loop runs on the callers'
-//! runtime, and a guardian moves it from a runtime that is starved or dropped to one of its own, so
+//! runtime, and a stall watchdog moves it from a runtime that is starved or dropped to one of its own, so
 //! that stops no renewal and no release. There a blocked caller polls it, or else a thread.
 //!
 //! **The order.** The commands of one caller are handled in the order in which it sent them, and

@@ -10,7 +10,7 @@
 //!
 //! | real | simulated |
 //! | --- | --- |
-//! | requests, guards, the lock table, the driver, where it runs and who moves it, all transports, and the bytes that they exchange | sockets, clocks, threads, random numbers: [`world`] |
+//! | requests, guards, the lock table, the event loop, where it runs and who moves it, all transports, and the bytes that they exchange | sockets, clocks, threads, random numbers: [`world`] |
 //! | the scripts, in Lua 5.1 | the servers around them, held against real ones by `tests/like_real_servers`: [`server`] |
 //! | tokio's tasks, timers and channels | callers, and what goes wrong: [`plan`], [`callers`], [`faults`], [`groups`] |
 //!

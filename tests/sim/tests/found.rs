@@ -62,7 +62,7 @@ fn after_a_suspension_callers_are_back_within_their_limits() {
         let impatient = Hold { wait: Some(50), ..Hold::of(0) };
         let mut plan =
             Plan::quiet(seed, 1).with_call(0, 0, What::Hold(long)).with_call(2_500, 0, What::Hold(impatient));
-        // Elsewhere the guardian wakes a loop that is late.
+        // Elsewhere the stall watchdog wakes a loop that is late.
         plan.processes[0].own_thread = true;
         plan.faults.push((2_000, Fault::ClockAhead(0, 12_000)));
         plan

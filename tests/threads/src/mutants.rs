@@ -27,8 +27,8 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
     (
         "look_is_reset_after_the_loop_is_read",
         "engine/runner/stall_watch.rs",
-        "if next == NEVER || home.look_at.fetch_min(next, Ordering::SeqCst) <= next {",
-        "home.look_at.store(next, Ordering::SeqCst);\n        if next == NEVER {",
+        "if next == NEVER || runner.look_at.fetch_min(next, Ordering::SeqCst) <= next {",
+        "runner.look_at.store(next, Ordering::SeqCst);\n        if next == NEVER {",
         "computes_beside_callers",
     ),
     (
@@ -63,15 +63,15 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
         "turn_is_given_to_a_caller_that_has_left",
         "engine/runner/fallback_runtime/blocked_callers.rs",
         "            if turns.given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm)).is_some() {\n                drop(turns);\n                \
-         drop(CallerTurn::new(self.own, self.home));\n                return;\n            }\n",
+         drop(CallerTurn::new(self.own, self.runner));\n                return;\n            }\n",
         "",
         "limited",
     ),
     (
         "task_that_was_left_polls_on",
         "engine/runner/mod.rs",
-        "        if self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
-        "        if false && self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
+        "        if self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(PollOutcome::Ended);",
+        "        if false && self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(PollOutcome::Ended);",
         "moved",
     ),
     (
@@ -84,8 +84,8 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
     (
         "last_look_before_the_loop_is_nowhere",
         "engine/runner/mod.rs",
-        "        self.place.store(NOWHERE, Ordering::SeqCst);\n        if driver.is_idle() && !driver.has_commands() {\n",
-        "        let is_idle = driver.is_idle() && !driver.has_commands();\n        self.place.store(NOWHERE, Ordering::SeqCst);\n        \
+        "        self.place.store(UNPOLLED, Ordering::SeqCst);\n        if event_loop.is_idle() && !event_loop.has_commands() {\n",
+        "        let is_idle = event_loop.is_idle() && !event_loop.has_commands();\n        self.place.store(UNPOLLED, Ordering::SeqCst);\n        \
          if is_idle {\n",
         "dropped_beside_a_command",
     ),

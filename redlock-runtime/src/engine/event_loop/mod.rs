@@ -33,7 +33,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::host;
 use crate::base::telemetry;
 use batching::{Answered, Gathering};
-pub(super) use turn::Turn;
+pub(super) use turn::PollOutcome;
 
 /// The most commands before the transport and the timers have their turn, and the most that are
 /// read at a time.
@@ -50,7 +50,7 @@ const ROUNDS: usize = 16;
 /// does no harm.
 const SUSPENDED: Duration = Duration::from_millis(100);
 
-pub(super) struct Driver {
+pub(super) struct EventLoop {
     inbox: Arrivals<Command>,
     /// A buffer for commands, reused.
     buffer: Vec<Command>,
@@ -105,7 +105,7 @@ struct Confirming {
     task: Option<UnboundedSender<Unconfirmed>>,
 }
 
-impl Driver {
+impl EventLoop {
     pub(super) fn new(
         deployment: Deployment,
         settings: EngineSettings,
@@ -242,7 +242,7 @@ impl Driver {
     }
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PollOutcome> {
         let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(cx.waker()));
         let wakers = known.unwrap_or_else(|| {
             self.beside_callers = host::runtime_has_one_thread();
@@ -251,7 +251,7 @@ impl Driver {
         });
         let waits = self.gathering.is_needed()
             && self.gathering.waits(self.has_commands(), self.transport.in_flight());
-        let turn = if waits { Poll::Ready(Turn::AfterOthers) } else { self.rounds(&wakers) };
+        let turn = if waits { Poll::Ready(PollOutcome::AfterOthers) } else { self.rounds(&wakers) };
         if has_budget_remaining() {
             self.wakers = Some(wakers);
             return turn;
@@ -259,10 +259,10 @@ impl Driver {
         // From the end of its budget on, tokio answers "pending" to everything, and forgets whom it
         // was to wake when its `block_on` returns in this poll. With other wakers, the next poll
         // looks at each part.
-        if turn.is_pending() { Poll::Ready(Turn::Again) } else { turn }
+        if turn.is_pending() { Poll::Ready(PollOutcome::Again) } else { turn }
     }
 
-    fn rounds(&mut self, wakers: &Wakers) -> Poll<Turn> {
+    fn rounds(&mut self, wakers: &Wakers) -> Poll<PollOutcome> {
         for _ in 0..ROUNDS {
             wakers.commands.poll_begins();
             wakers.events.poll_begins();
@@ -274,11 +274,11 @@ impl Driver {
                 Poll::Ready(None) | Poll::Pending => {}
             }
         }
-        Poll::Ready(Turn::Again)
+        Poll::Ready(PollOutcome::Again)
     }
 
     /// `Ready(None)` when the next round may begin at once.
-    fn round(&mut self, Wakers { commands, events }: &Wakers) -> Poll<Option<Turn>> {
+    fn round(&mut self, Wakers { commands, events }: &Wakers) -> Poll<Option<PollOutcome>> {
         if self.transport.take_mended() {
             self.take_events(events, self.clock.now());
         }
@@ -289,17 +289,17 @@ impl Driver {
         self.table.tick(now);
         self.poll_closing(now);
         if !self.open && self.table.is_idle() && self.transport.is_idle() {
-            return Poll::Ready(Some(Turn::Ended));
+            return Poll::Ready(Some(PollOutcome::Ended));
         }
         if has_more | has_more_events {
-            return Poll::Ready(Some(Turn::Again));
+            return Poll::Ready(Some(PollOutcome::Again));
         }
         if self.room().is_some() {
             return Poll::Ready(None);
         }
         match ready!(self.sleep(&mut events.cx(), now)) {
             Ok(()) => Poll::Ready(None),
-            Err(NoClock) => Poll::Ready(Some(Turn::NoClock)),
+            Err(NoClock) => Poll::Ready(Some(PollOutcome::NoClock)),
         }
     }
 

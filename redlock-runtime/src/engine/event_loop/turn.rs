@@ -6,7 +6,7 @@ use std::task::Poll;
 use tokio::task::yield_now;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) enum Turn {
+pub(in crate::engine) enum PollOutcome {
     /// There may be more to do at once, after other tasks have had their turn and the runtime has
     /// looked for I/O events.
     Again,
@@ -18,7 +18,7 @@ pub(in crate::engine) enum Turn {
     NoClock,
 }
 
-impl Turn {
+impl PollOutcome {
     /// Lets others run. False if this task polls the loop no more.
     pub(in crate::engine) async fn lets_others_run(self) -> bool {
         match self {

@@ -22,23 +22,23 @@ use crate::engine::topology::link::{Link, Node};
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(6);
 
-/// A connected driver, and the senders of its commands and pushes.
-fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
+/// A connected event loop, and the senders of its commands and pushes.
+fn event_loop(name: &str) -> (EventLoop, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
     let table = LockTable::new(EngineSettings::for_a_test());
-    let mut driver = Driver::over(Transport::One(link), table, inbox, None, SECOND);
-    assert!(poll(&mut driver).is_pending());
-    let pushes = match &driver.transport {
+    let mut event_loop = EventLoop::over(Transport::One(link), table, inbox, None, SECOND);
+    assert!(poll(&mut event_loop).is_pending());
+    let pushes = match &event_loop.transport {
         Transport::One(link) => link.inbox(),
         Transport::Quorum(_) | Transport::Cluster(_) => None,
     };
     let pushes = pushes.unwrap_or_else(|| unreachable!("memory is connected at once"));
-    (driver, commands, pushes)
+    (event_loop, commands, pushes)
 }
 
-fn poll(driver: &mut Driver) -> Poll<Turn> {
-    driver.poll(&mut Context::from_waker(Waker::noop()))
+fn poll(event_loop: &mut EventLoop) -> Poll<PollOutcome> {
+    event_loop.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
@@ -72,22 +72,22 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
 
 #[tokio::test]
 async fn a_flood_of_pushes_keeps_no_caller_waiting() {
-    let (mut driver, commands, pushes) = driver("turns-pushes");
+    let (mut event_loop, commands, pushes) = event_loop("turns-pushes");
     for _ in 0..100_000 {
         let _ = pushes.send(ConnectionEvent::Changed(Some(Vec::new())));
     }
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
-    assert!(poll(&mut driver).is_ready(), "there is more to do");
+    assert!(poll(&mut event_loop).is_ready(), "there is more to do");
     assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(..))));
 }
 
 #[tokio::test]
 async fn a_flood_of_commands_ends_no_lease() {
-    let (mut driver, commands, _pushes) = driver("turns-commands");
+    let (mut event_loop, commands, _pushes) = event_loop("turns-commands");
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
-    assert!(poll(&mut driver).is_pending());
+    assert!(poll(&mut event_loop).is_pending());
     let Ok(AcquireOutcome::Held(lease, _)) = outcome.try_recv() else { unreachable!("it is free") };
     let deadline = lease.deadline();
     std::thread::sleep(TTL / 3);
@@ -96,7 +96,7 @@ async fn a_flood_of_commands_ends_no_lease() {
     }
     // The renewal is due, and does not wait for the last command.
     for _ in 0..5 {
-        assert!(poll(&mut driver).is_ready(), "there is more to do");
+        assert!(poll(&mut event_loop).is_ready(), "there is more to do");
         yield_now().await;
     }
     assert!(lease.deadline() > deadline);
@@ -118,29 +118,29 @@ fn is_held(outcome: &mut oneshot::Receiver<AcquireOutcome>) -> bool {
 
 #[tokio::test]
 async fn callers_go_on_while_half_of_a_batch_is_not_handed_out() {
-    let (mut driver, commands, _pushes) = driver("turns-portions");
+    let (mut event_loop, commands, _pushes) = event_loop("turns-portions");
     let mut outcomes = ask_all(&commands, 40);
-    assert!(poll(&mut driver).is_ready(), "there is more to do");
+    assert!(poll(&mut event_loop).is_ready(), "there is more to do");
     assert_eq!(outcomes.iter().filter(|outcome| !outcome.is_empty()).count(), 20);
     let (command, mut next) = acquire(40);
     let _ = commands.send(command);
-    assert!(poll(&mut driver).is_pending());
+    assert!(poll(&mut event_loop).is_pending());
     assert!(outcomes.iter_mut().all(is_held) && is_held(&mut next));
 }
 
 #[tokio::test]
 async fn replies_are_handed_out_before_the_loop_moves_elsewhere() {
-    let (mut driver, commands, _pushes) = driver("turns-moves");
+    let (mut event_loop, commands, _pushes) = event_loop("turns-moves");
     let mut outcomes = ask_all(&commands, 40);
-    assert!(poll(&mut driver).is_ready(), "there is more to do");
-    driver.leave();
+    assert!(poll(&mut event_loop).is_ready(), "there is more to do");
+    event_loop.leave();
     assert!(outcomes.iter_mut().all(is_held));
 }
 
 #[test]
 fn what_a_poll_has_no_budget_for_is_read_by_the_next_one() -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_time().build()?;
-    let (mut driver, commands, _pushes) = runtime.block_on(async { driver("turns-budget") });
+    let (mut event_loop, commands, _pushes) = runtime.block_on(async { event_loop("turns-budget") });
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
     // As after a flood of bytes. A caller has its outcome in this poll, and with the end of its
@@ -149,10 +149,10 @@ fn what_a_poll_has_no_budget_for_is_read_by_the_next_one() -> std::io::Result<()
         while has_budget_remaining() {
             let _ = pin!(consume_budget()).poll(cx);
         }
-        Poll::Ready(driver.poll(cx))
+        Poll::Ready(event_loop.poll(cx))
     }));
-    assert_eq!(turn, Poll::Ready(Turn::Again), "a command is unread");
-    let _ = runtime.block_on(poll_fn(|cx| Poll::Ready(driver.poll(cx))));
+    assert_eq!(turn, Poll::Ready(PollOutcome::Again), "a command is unread");
+    let _ = runtime.block_on(poll_fn(|cx| Poll::Ready(event_loop.poll(cx))));
     assert!(is_held(&mut outcome));
     Ok(())
 }

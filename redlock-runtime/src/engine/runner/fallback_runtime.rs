@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Home, LONGEST_DELAY, Stay};
+use super::{CoolDown, LONGEST_DELAY, LoopRunner};
 use crate::base::alarm::Alarm;
 use crate::base::clock::Moment;
 use crate::base::host;
 use crate::base::host::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, ThreadBuilder,
 };
-use crate::engine::event_loop::Turn;
+use crate::engine::event_loop::PollOutcome;
 use crate::engine::wakers::NotingWaker;
 
 /// How long no caller must have polled before the loop's own thread does without a reason.
@@ -32,7 +32,7 @@ const QUIET: Duration = LONGEST_DELAY;
 /// to and fro.
 const KEEPS: Duration = Duration::from_millis(100);
 
-pub(super) struct OwnRuntime {
+pub(super) struct FallbackRuntime {
     /// `None` while it is dropped.
     runtime: Option<Runtime>,
     /// The number of the runtime.
@@ -94,9 +94,9 @@ impl Turns {
     }
 }
 
-impl OwnRuntime {
+impl FallbackRuntime {
     /// Starts the thread. If there can be none, returns the stay.
-    pub(super) fn start(stay: Stay) -> Result<Arc<Self>, Stay> {
+    pub(super) fn start(stay: CoolDown) -> Result<Arc<Self>, CoolDown> {
         if host::has_one_thread() {
             return Err(stay);
         }
@@ -127,7 +127,8 @@ impl OwnRuntime {
             changed: Condvar::new(),
         });
         let handed_over = Arc::new(Mutex::new(Some(stay)));
-        let take = |from: &Mutex<Option<Stay>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take =
+            |from: &Mutex<Option<CoolDown>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (there, runs) = (Arc::clone(&handed_over), Arc::clone(&own));
         let thread = ThreadBuilder::new().name("redlocked".to_owned()).spawn(move || {
             if let Some(stay) = take(&there) {
@@ -158,14 +159,14 @@ impl OwnRuntime {
     }
 
     /// The thread of the loop.
-    fn run(&self, stay: &Stay) {
+    fn run(&self, stay: &CoolDown) {
         let mut turns = self.turns();
         loop {
             turns = self.sleep(turns);
             turns.polled_by = PolledBy::OwnThread;
             self.is_polled.store(true, Ordering::SeqCst);
             drop(turns);
-            let has_ended = self.poll_until_asked(&stay.home);
+            let has_ended = self.poll_until_asked(&stay.runner);
             turns = self.turns();
             if has_ended {
                 turns.polled_by = PolledBy::NoThread;
@@ -205,11 +206,11 @@ impl OwnRuntime {
     }
 
     /// Polls until a caller asks for its turn. True when the loop has ended.
-    fn poll_until_asked(&self, home: &Arc<Home>) -> bool {
+    fn poll_until_asked(&self, runner: &Arc<LoopRunner>) -> bool {
         self.runtime(poll_fn(|cx| {
             let waker = self.waker(cx);
             waker.poll_begins();
-            let turn = home.poll_or_end(self.moves, &mut waker.cx());
+            let turn = runner.poll_or_end(self.moves, &mut waker.cx());
             let has_more = waker.poll_ends() || turn.is_ready();
             if has_ended(turn) {
                 return Poll::Ready(true);
@@ -239,7 +240,7 @@ impl OwnRuntime {
     }
 }
 
-impl Drop for OwnRuntime {
+impl Drop for FallbackRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // Dropping a runtime inside the caller's runtime would panic.
@@ -248,6 +249,6 @@ impl Drop for OwnRuntime {
     }
 }
 
-fn has_ended(turn: Poll<Turn>) -> bool {
-    matches!(turn, Poll::Ready(Turn::Ended | Turn::NoClock))
+fn has_ended(turn: Poll<PollOutcome>) -> bool {
+    matches!(turn, Poll::Ready(PollOutcome::Ended | PollOutcome::NoClock))
 }

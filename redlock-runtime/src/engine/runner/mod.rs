@@ -1,6 +1,6 @@
 //! Where the loop of an engine runs.
 //!
-//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian,
+//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A watchdog,
 //! one thread for the process, moves the loop to a runtime of its own when that runtime is dropped
 //! or does not run it in time. Callers without a runtime have such a one from the start, which a
 //! blocked caller or a thread of its own polls. No manager delays the renewals of another. The
@@ -20,27 +20,27 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex as HomesMutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex as RunnersMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::event_loop::{Driver, Turn};
+use super::event_loop::{EventLoop, PollOutcome};
 use crate::base::clock::{Clock, Moment, RuntimeClock};
 use crate::base::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::base::host::{self, Runtime, runtime_has_drivers};
-use fallback_runtime::OwnRuntime;
+use fallback_runtime::FallbackRuntime;
 use loop_lock::{Locked, LoopLock};
-use stall_watch::{Guardian, Watch};
+use stall_watch::{StallWatchdog, Watch};
 
 /// A runtime that has run the loop for this long is trusted again after it stalls the loop.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// How long the loop stays on its own thread after a runtime has stalled it, the first time and at
 /// most.
-const STAY: Duration = Duration::from_secs(1);
+const COOL_DOWN: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_secs(60);
 
-/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie
+/// How often the watchdog looks at a loop with waiters that has nothing to do: a grant must not lie
 /// unread. An answer that is due sooner is looked for after [`LONGEST_DELAY`].
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
@@ -56,23 +56,23 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const NEVER: u64 = u64::MAX;
 
 /// The place of a loop that no task polls.
-const NOWHERE: u64 = 0;
+const UNPOLLED: u64 = 0;
 
 /// The place of a loop that has a thread of its own.
 const OWN_THREAD: u64 = 1;
 
 /// The loops that callers' runtimes run.
-static HOMES: HomesMutex<Vec<Weak<Home>>> = HomesMutex::new(Vec::new());
+static RUNNERS: RunnersMutex<Vec<Weak<LoopRunner>>> = RunnersMutex::new(Vec::new());
 
-pub(super) struct Home {
-    guardian: Guardian,
+pub(super) struct LoopRunner {
+    watchdog: StallWatchdog,
     /// The clock that the loop's deadlines are on.
     clock: Clock,
     /// The user has said that the runtimes of callers have I/O and timers.
     is_sure: bool,
     state: LoopLock<State>,
     /// The runtime of the loop, where no runtime of its callers runs it.
-    own: Mutex<Option<Arc<OwnRuntime>>>,
+    own: Mutex<Option<Arc<FallbackRuntime>>>,
     /// The number of the runtime that polls the loop.
     place: AtomicU64,
     /// Grows with each move, so the task that was left behind ends.
@@ -84,11 +84,11 @@ pub(super) struct Home {
     seen: AtomicU64,
     /// So many of them the loop has read and written, as far as the connection takes requests.
     written: AtomicU64,
-    /// When the runtime is late with the next deadline of the loop, and when the guardian looks
+    /// When the runtime is late with the next deadline of the loop, and when the watchdog looks
     /// next, on the lease clock; [`NEVER`] without one.
     late_at: AtomicU64,
     look_at: AtomicU64,
-    /// The guardian looks after [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN) at the latest.
+    /// The watchdog looks after [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN) at the latest.
     is_watched: AtomicBool,
     watch: Mutex<Watch>,
     /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and
@@ -101,7 +101,7 @@ pub(super) struct Home {
 
 struct State {
     /// `None` once the loop has ended.
-    driver: Option<Driver>,
+    event_loop: Option<EventLoop>,
     /// The waker of the task that polls it.
     waker: Option<Waker>,
     /// The number of the thread that has polled it last since the move.
@@ -114,13 +114,13 @@ struct State {
     stay: Duration,
 }
 
-impl Home {
+impl LoopRunner {
     /// A loop that no task polls yet. With `is_sure`, the runtimes of callers are known to have I/O
     /// and timers.
-    pub(super) fn new(driver: Driver, is_sure: bool) -> io::Result<Arc<Self>> {
-        let clock = driver.clock().clone();
+    pub(super) fn new(event_loop: EventLoop, is_sure: bool) -> io::Result<Arc<Self>> {
+        let clock = event_loop.clock().clone();
         let state = State {
-            driver: Some(driver),
+            event_loop: Some(event_loop),
             waker: None,
             polled_on: None,
             is_polled: false,
@@ -128,12 +128,12 @@ impl Home {
             stay: Duration::ZERO,
         };
         Ok(Arc::new(Self {
-            guardian: Guardian::of_this_process()?,
+            watchdog: StallWatchdog::of_this_process()?,
             clock,
             is_sure,
             state: LoopLock::new(state),
             own: Mutex::new(None),
-            place: AtomicU64::new(NOWHERE),
+            place: AtomicU64::new(UNPOLLED),
             moves: AtomicU64::new(0),
             polled: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -153,7 +153,7 @@ impl Home {
     pub(super) fn on_sent(self: &Arc<Self>) {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
-            NOWHERE => self.start(),
+            UNPOLLED => self.start(),
             OWN_THREAD => {
                 if self.may_return() {
                     self.return_to_caller();
@@ -179,23 +179,27 @@ impl Home {
         let Some(mut state) = self.state.lock_soon(is_written) else {
             return;
         };
-        let State { driver: Some(driver), is_polled: false, .. } = &mut *state else {
+        let State { event_loop: Some(event_loop), is_polled: false, .. } = &mut *state else {
             return;
         };
-        if flush_or_end(driver) {
+        if flush_or_end(event_loop) {
             self.written.fetch_max(sent, Ordering::SeqCst);
         } else {
             // The loop has panicked and its state is unknown: callers get an error.
-            state.driver = None;
+            state.event_loop = None;
         }
     }
 
     /// The last handle is gone: the loop ends once everything is released.
     pub(super) fn on_closed(self: &Arc<Self>) {
-        if self.place.load(Ordering::SeqCst) == NOWHERE {
+        if self.place.load(Ordering::SeqCst) == UNPOLLED {
             let mut state = self.state();
-            if state.driver.as_ref().is_none_or(|driver| driver.is_idle() && !driver.has_commands()) {
-                state.driver = None;
+            if state
+                .event_loop
+                .as_ref()
+                .is_none_or(|event_loop| event_loop.is_idle() && !event_loop.has_commands())
+            {
+                state.event_loop = None;
                 return;
             }
         }
@@ -207,10 +211,10 @@ impl Home {
         // This is asked before the state is locked: the look at a runtime may wait for another
         // thread's panic hook.
         let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
-        let home = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
+        let runner = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
         let mut state = self.state();
-        if self.place.load(Ordering::SeqCst) == NOWHERE && state.driver.is_some() {
-            match home {
+        if self.place.load(Ordering::SeqCst) == UNPOLLED && state.event_loop.is_some() {
+            match runner {
                 Some(runtime) => self.move_to(state, &runtime),
                 None => self.move_to_own_thread(&mut state),
             }
@@ -251,7 +255,7 @@ impl Home {
 
     fn is_idle_on_own_thread(&self, state: Option<&State>) -> bool {
         self.place.load(Ordering::SeqCst) == OWN_THREAD
-            && state.and_then(|state| state.driver.as_ref()).is_some_and(Driver::is_idle)
+            && state.and_then(|state| state.event_loop.as_ref()).is_some_and(EventLoop::is_idle)
     }
 
     fn move_to(self: &Arc<Self>, mut state: Locked<'_, State>, runtime: &Runtime) {
@@ -260,7 +264,7 @@ impl Home {
         add_home(self);
         // A runtime that is being dropped drops the task at once.
         drop(state);
-        runtime.spawn(poll_loop(Stay { home: Arc::clone(self), moves }));
+        runtime.spawn(poll_loop(CoolDown { runner: Arc::clone(self), moves }));
         // Until its first poll, nothing else tells that the runtime does not run it.
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
@@ -268,17 +272,17 @@ impl Home {
     fn move_to_own_thread(self: &Arc<Self>, state: &mut State) {
         let moves = self.leave(state);
         self.place.store(OWN_THREAD, Ordering::SeqCst);
-        match OwnRuntime::start(Stay { home: Arc::clone(self), moves }) {
+        match FallbackRuntime::start(CoolDown { runner: Arc::clone(self), moves }) {
             Ok(own) => *self.own() = Some(own),
-            Err(stay) => self.guardian.run(poll_loop(stay)),
+            Err(stay) => self.watchdog.run(poll_loop(stay)),
         }
     }
 
     /// Takes the loop away from the task that polls it. Returns the number of the move.
     fn leave(&self, state: &mut State) -> u64 {
         let moves = self.moves.fetch_add(1, Ordering::SeqCst) + 1;
-        if let State { driver: Some(driver), waker: waker @ Some(_), .. } = state {
-            driver.leave();
+        if let State { event_loop: Some(event_loop), waker: waker @ Some(_), .. } = state {
+            event_loop.leave();
             // That task ends.
             waker.take().into_iter().for_each(Waker::wake);
         }
@@ -297,8 +301,8 @@ impl Home {
             && let Some(runtime) = clock.runtime()
         {
             clock.on_blocked();
-            let home = Arc::clone(self);
-            runtime.spawn(async move { home.on_unblocked() });
+            let runner = Arc::clone(self);
+            runtime.spawn(async move { runner.on_unblocked() });
         }
     }
 
@@ -307,7 +311,7 @@ impl Home {
         let state = self.state();
         if let Some(clock) = self.clock.of_runtime()
             && let Some(runtime) = clock.runtime()
-            && state.driver.is_some()
+            && state.event_loop.is_some()
             && self.place.load(Ordering::SeqCst) == OWN_THREAD
         {
             clock.on_running();
@@ -329,7 +333,7 @@ impl Home {
     fn on_blocked(self: &Arc<Self>) {
         let mut state = self.state();
         let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
-        if polls && self.place.load(Ordering::SeqCst) == here() && state.driver.is_some() {
+        if polls && self.place.load(Ordering::SeqCst) == here() && state.event_loop.is_some() {
             self.take_over(&mut state, STEADY);
         }
     }
@@ -342,72 +346,72 @@ impl Home {
         }
         if state.is_polled {
             // The loop has panicked and its state is unknown: callers get an error.
-            state.driver = None;
+            state.event_loop = None;
         }
-        let Some(driver) = &mut state.driver else {
+        let Some(event_loop) = &mut state.event_loop else {
             return;
         };
         self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
         // The process may end next: what callers have released meanwhile is written now.
-        driver.flush();
+        event_loop.flush();
         // Before the last look at the commands: a caller that sends one after that look finds the
         // loop nowhere, and settles it.
-        self.place.store(NOWHERE, Ordering::SeqCst);
-        if driver.is_idle() && !driver.has_commands() {
+        self.place.store(UNPOLLED, Ordering::SeqCst);
+        if event_loop.is_idle() && !event_loop.has_commands() {
             if Moment::now().since(state.since) < STEADY {
-                self.stay_away(&mut state, STAY);
+                self.stay_away(&mut state, COOL_DOWN);
             }
             let _ = self.leave(&mut state);
         } else {
-            self.take_over(&mut state, STAY);
+            self.take_over(&mut state, COOL_DOWN);
         }
     }
 
     /// Polls the loop for the task of this move.
-    fn poll(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
+    fn poll(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<PollOutcome> {
         let mut state = self.state();
         if self.moves.load(Ordering::SeqCst) != moves {
-            return Poll::Ready(Turn::Ended);
+            return Poll::Ready(PollOutcome::Ended);
         }
         let sent = self.sent.load(Ordering::SeqCst);
-        let State { driver: Some(driver), waker, polled_on, is_polled, .. } = &mut *state else {
-            return Poll::Ready(Turn::Ended);
+        let State { event_loop: Some(event_loop), waker, polled_on, is_polled, .. } = &mut *state else {
+            return Poll::Ready(PollOutcome::Ended);
         };
         if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
         *polled_on = Some(host::thread_number());
         *is_polled = true;
-        let turn = driver.poll(cx);
+        let turn = event_loop.poll(cx);
         *is_polled = false;
         self.polled.fetch_add(1, Ordering::SeqCst);
         self.seen.store(sent, Ordering::SeqCst);
-        if turn.is_pending() && !driver.has_commands() {
+        if turn.is_pending() && !event_loop.has_commands() {
             self.written.store(sent, Ordering::SeqCst);
         }
         match turn {
-            Poll::Ready(Turn::Ended) => state.driver = None,
-            Poll::Ready(Turn::NoClock) => {
+            Poll::Ready(PollOutcome::Ended) => state.event_loop = None,
+            Poll::Ready(PollOutcome::NoClock) => {
                 self.take_over(&mut state, LONGEST_STAY);
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
-            Poll::Ready(Turn::Again | Turn::AfterOthers) => {
+            Poll::Ready(PollOutcome::Again | PollOutcome::AfterOthers) => {
                 self.set_late_at(Some(Moment::now().after(LONGEST_DELAY)));
             }
             Poll::Pending if self.place.load(Ordering::SeqCst) == OWN_THREAD => {
-                let due = driver.due().map(|due| self.clock.on_system(Moment::now(), due));
+                let due = event_loop.due().map(|due| self.clock.on_system(Moment::now(), due));
                 self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
-                self.is_awaited.store(driver.is_awaited(), Ordering::SeqCst);
+                self.is_awaited.store(event_loop.is_awaited(), Ordering::SeqCst);
             }
             Poll::Pending => {
                 let now = Moment::now();
                 let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
-                let due = driver.due().map(|due| self.clock.on_system(now, due));
+                let due = event_loop.due().map(|due| self.clock.on_system(now, due));
                 let late_at = due.map(|due| due.max(now).after(delay(due)));
-                let heartbeat = if driver.has_requests() {
+                let heartbeat = if event_loop.has_requests() {
                     Some(LONGEST_DELAY)
                 } else {
-                    driver.has_waiters().then_some(HEARTBEAT)
+                    event_loop.has_waiters().then_some(HEARTBEAT)
                 };
                 let heartbeat = heartbeat.map(|heartbeat| now.after(heartbeat));
                 self.set_late_at(late_at.into_iter().chain(heartbeat).min());
@@ -418,10 +422,10 @@ impl Home {
 
     /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get
     /// an error.
-    fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
+    fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<PollOutcome> {
         catch_unwind(AssertUnwindSafe(|| self.poll(moves, cx))).unwrap_or_else(|_| {
             self.on_dropped(moves);
-            Poll::Ready(Turn::Ended)
+            Poll::Ready(PollOutcome::Ended)
         })
     }
 
@@ -462,14 +466,14 @@ impl Home {
         }
     }
 
-    /// The guardian looks at that time, if not sooner.
+    /// The watchdog looks at that time, if not sooner.
     fn look_at(self: &Arc<Self>, at: Moment) {
         if self.look_at.fetch_min(at.to_nanos(), Ordering::SeqCst) > at.to_nanos() {
-            self.guardian.look_at(self, at);
+            self.watchdog.look_at(self, at);
         }
     }
 
-    fn own(&self) -> MutexGuard<'_, Option<Arc<OwnRuntime>>> {
+    fn own(&self) -> MutexGuard<'_, Option<Arc<FallbackRuntime>>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -498,79 +502,82 @@ pub(crate) enum Blocked<T> {
 /// Call before this thread blocks: if it is the only one of its runtime, the loops there move to
 /// threads of their own.
 pub(crate) fn about_to_block() {
-    for home in homes_here() {
-        home.on_blocked();
+    for runner in homes_here() {
+        runner.on_blocked();
     }
 }
 
 /// The task that polls the loop.
-async fn poll_loop(stay: Stay) {
-    while poll_fn(|cx| stay.home.poll(stay.moves, cx)).await.lets_others_run().await {}
+async fn poll_loop(stay: CoolDown) {
+    while poll_fn(|cx| stay.runner.poll(stay.moves, cx)).await.lets_others_run().await {}
 }
 
 /// Dropped with its task.
-struct Stay {
-    home: Arc<Home>,
+struct CoolDown {
+    runner: Arc<LoopRunner>,
     moves: u64,
 }
 
-impl Drop for Stay {
+impl Drop for CoolDown {
     fn drop(&mut self) {
-        self.home.on_dropped(self.moves);
+        self.runner.on_dropped(self.moves);
     }
 }
 
 /// Notes a loop that a caller's runtime runs.
-fn add_home(home: &Arc<Home>) {
-    let mut homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
-    homes.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(home)));
-    homes.push(Arc::downgrade(home));
+fn add_home(runner: &Arc<LoopRunner>) {
+    let mut homes = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    homes.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(runner)));
+    homes.push(Arc::downgrade(runner));
 }
 
 /// The loops that the runtime of this thread runs.
-fn homes_here() -> Vec<Arc<Home>> {
+fn homes_here() -> Vec<Arc<LoopRunner>> {
     let here = here();
-    let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let homes = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
     let all: Vec<_> = homes.iter().filter_map(Weak::upgrade).collect();
     drop(homes);
-    all.into_iter().filter(|home| home.place.load(Ordering::SeqCst) == here).collect()
+    all.into_iter().filter(|runner| runner.place.load(Ordering::SeqCst) == here).collect()
 }
 
 /// The number of the runtime that this thread is in; zero outside.
 fn here() -> u64 {
-    Runtime::current().map_or(NOWHERE, |runtime| runtime.number())
+    Runtime::current().map_or(UNPOLLED, |runtime| runtime.number())
 }
 
 /// False when the loop has panicked.
-fn flush_or_end(driver: &mut Driver) -> bool {
-    catch_unwind(AssertUnwindSafe(|| driver.flush())).is_ok()
+fn flush_or_end(event_loop: &mut EventLoop) -> bool {
+    catch_unwind(AssertUnwindSafe(|| event_loop.flush())).is_ok()
 }
 
 /// A loop with a thread of its own for as long as it lasts.
 pub(super) struct Resident {
     /// `None` once the loop has ended.
-    driver: LoopLock<Option<Driver>>,
+    event_loop: LoopLock<Option<EventLoop>>,
 }
 
 impl Resident {
-    pub(super) fn start(driver: Driver) -> io::Result<Arc<Self>> {
-        let resident = Arc::new(Self { driver: LoopLock::new(Some(driver)) });
+    pub(super) fn start(event_loop: EventLoop) -> io::Result<Arc<Self>> {
+        let resident = Arc::new(Self { event_loop: LoopLock::new(Some(event_loop)) });
         let stay = Residence(Arc::clone(&resident));
         let turns = async move { while poll_fn(|cx| stay.0.poll(cx)).await.lets_others_run().await {} };
         host::start_thread("redlocked", turns)?;
         Ok(resident)
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Turn> {
-        self.driver.lock().as_mut().map_or(Poll::Ready(Turn::Ended), |driver| driver.poll(cx))
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<PollOutcome> {
+        self.event_loop
+            .lock()
+            .as_mut()
+            .map_or(Poll::Ready(PollOutcome::Ended), |event_loop| event_loop.poll(cx))
     }
 
-    /// As [`Home::flush`].
+    /// As [`LoopRunner::flush`].
     pub(super) fn flush(&self) {
-        if let Some(mut driver) = self.driver.lock_soon(|| false)
-            && !driver.as_mut().is_none_or(flush_or_end)
+        if let Some(mut event_loop) = self.event_loop.lock_soon(|| false)
+            && !event_loop.as_mut().is_none_or(flush_or_end)
         {
-            *driver = None;
+            *event_loop = None;
         }
     }
 }
@@ -580,6 +587,6 @@ struct Residence(Arc<Resident>);
 
 impl Drop for Residence {
     fn drop(&mut self) {
-        *self.0.driver.lock() = None;
+        *self.0.event_loop.lock() = None;
     }
 }

@@ -1,4 +1,4 @@
-//! The guardian: one thread for the process, which moves loops that their runtime does not poll in
+//! The watchdog: one thread for the process, which moves loops that their runtime does not poll in
 //! time.
 //!
 //! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::{Home, NEVER, NOWHERE, OWN_THREAD, PATIENCE, STAY};
+use super::{COOL_DOWN, LoopRunner, NEVER, OWN_THREAD, PATIENCE, UNPOLLED};
 use crate::base::clock::{Moment, RuntimeClock};
 use crate::base::host;
 use crate::base::host::sync::Ordering;
@@ -35,41 +35,41 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// since the look before.
 const READS_WITHIN: Duration = Duration::from_millis(50);
 
-/// The handle of the guardian.
+/// The handle of the watchdog.
 #[derive(Clone)]
-pub(super) struct Guardian {
+pub(super) struct StallWatchdog {
     calls: UnboundedSender<Call>,
 }
 
 enum Call {
     Run(Pin<Box<dyn Future<Output = ()> + Send>>),
-    Look(Weak<Home>, Moment),
+    Look(Weak<LoopRunner>, Moment),
 }
 
 /// Of which process, because a forked child has no thread of its parent.
-static OF_THE_PROCESS: Mutex<Option<(u32, Guardian)>> = Mutex::new(None);
+static OF_THE_PROCESS: Mutex<Option<(u32, StallWatchdog)>> = Mutex::new(None);
 
-impl Guardian {
+impl StallWatchdog {
     /// Starts the thread, if it does not run yet.
     pub(super) fn of_this_process() -> io::Result<Self> {
         if let Some(world) = host::world() {
             let kept = world.kept();
-            if let Some(guardian) = kept.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<Self>) {
-                return Ok(guardian.clone());
+            if let Some(watchdog) = kept.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<Self>) {
+                return Ok(watchdog.clone());
             }
             let started = Self::start()?;
             world.keep(Arc::new(started.clone()));
             return Ok(started);
         }
-        let mut guardian = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchdog = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
-        if let Some((of, guardian)) = &*guardian
+        if let Some((of, watchdog)) = &*watchdog
             && *of == process
         {
-            return Ok(guardian.clone());
+            return Ok(watchdog.clone());
         }
         let started = Self::start()?;
-        *guardian = Some((process, started.clone()));
+        *watchdog = Some((process, started.clone()));
         Ok(started)
     }
 
@@ -84,18 +84,18 @@ impl Guardian {
         let _ = self.calls.send(Call::Run(Box::pin(task)));
     }
 
-    pub(super) fn look_at(&self, home: &Arc<Home>, at: Moment) {
-        let _ = self.calls.send(Call::Look(Arc::downgrade(home), at));
+    pub(super) fn look_at(&self, runner: &Arc<LoopRunner>, at: Moment) {
+        let _ = self.calls.send(Call::Look(Arc::downgrade(runner), at));
     }
 }
 
 /// A look that is due.
 struct Look {
     at: Moment,
-    home: Weak<Home>,
+    runner: Weak<LoopRunner>,
 }
 
-/// What the guardian knows of a loop. No other thread reads it.
+/// What the watchdog knows of a loop. No other thread reads it.
 #[derive(Default)]
 pub(super) struct Watch {
     /// The polls, and the commands so far, when it looked last or was asked to look.
@@ -103,7 +103,7 @@ pub(super) struct Watch {
     sent: u64,
     /// The loop was woken at the last look, because it was late, and moves at this time.
     moves_at: Option<Moment>,
-    /// The guardian was late itself, which says nothing about the runtime: it looks once more.
+    /// The watchdog was late itself, which says nothing about the runtime: it looks once more.
     is_excused: bool,
 }
 
@@ -125,11 +125,11 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
         };
         match call {
             Some(Call::Run(task)) => host::spawn(task),
-            Some(Call::Look(home, at)) => {
-                if let Some(home) = home.upgrade() {
-                    home.watch().notes(&home);
+            Some(Call::Look(runner, at)) => {
+                if let Some(runner) = runner.upgrade() {
+                    runner.watch().notes(&runner);
                 }
-                looks.push(Reverse(Look { at, home }));
+                looks.push(Reverse(Look { at, runner }));
             }
             // Never: the process has a handle.
             None => return,
@@ -140,17 +140,17 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
 impl Look {
     /// Returns the next look at this loop.
     fn take(self, now: Moment) -> Option<Self> {
-        let home = self.home.upgrade()?;
+        let runner = self.runner.upgrade()?;
         let at = self.at.to_nanos();
         // Fails when another look at this loop was due sooner.
-        home.look_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        home.is_watched.store(false, Ordering::SeqCst);
-        let next = home.watch().look(&home, self.at, now);
-        if next == NEVER || home.look_at.fetch_min(next, Ordering::SeqCst) <= next {
+        runner.look_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        runner.is_watched.store(false, Ordering::SeqCst);
+        let next = runner.watch().look(&runner, self.at, now);
+        if next == NEVER || runner.look_at.fetch_min(next, Ordering::SeqCst) <= next {
             return None;
         }
         if next <= now.after(LOOK_AGAIN).to_nanos() {
-            home.is_watched.store(true, Ordering::SeqCst);
+            runner.is_watched.store(true, Ordering::SeqCst);
         }
         Some(Self { at: Moment::from_nanos(next), ..self })
     }
@@ -158,13 +158,13 @@ impl Look {
 
 impl Watch {
     /// Somebody has asked for a look at this loop. Returns what is new since the last look or note.
-    fn notes(&mut self, home: &Home) -> News {
-        let sent = home.sent.load(Ordering::SeqCst);
-        let polled = home.polled.load(Ordering::SeqCst);
+    fn notes(&mut self, runner: &LoopRunner) -> News {
+        let sent = runner.sent.load(Ordering::SeqCst);
+        let polled = runner.polled.load(Ordering::SeqCst);
         let news = News {
             is_polled: polled != self.polled,
             // A command that was sent by then is not read yet.
-            is_unread: home.seen.load(Ordering::SeqCst) < self.sent,
+            is_unread: runner.seen.load(Ordering::SeqCst) < self.sent,
         };
         (self.polled, self.sent) = (polled, sent);
         if news.is_polled {
@@ -174,43 +174,43 @@ impl Watch {
     }
 
     /// Looks at a loop. Returns when to look again.
-    fn look(&mut self, home: &Arc<Home>, at: Moment, now: Moment) -> u64 {
-        let News { is_polled, is_unread } = self.notes(home);
-        let late_at = home.late_at.load(Ordering::SeqCst);
-        if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
+    fn look(&mut self, runner: &Arc<LoopRunner>, at: Moment, now: Moment) -> u64 {
+        let News { is_polled, is_unread } = self.notes(runner);
+        let late_at = runner.late_at.load(Ordering::SeqCst);
+        if let UNPOLLED | OWN_THREAD = runner.place.load(Ordering::SeqCst) {
             (self.moves_at, self.is_excused) = (None, false);
             return NEVER;
         }
         if is_polled {
             // A runtime that is busy with locks is looked at again, so that not each lock wakes the
-            // guardian.
+            // watchdog.
             return now.after(LOOK_AGAIN).to_nanos().min(late_at.max(now.after(LOOK).to_nanos()));
         }
         let is_due = late_at <= now.to_nanos();
         // No deadline comes while the clock stands still.
-        let stands_still = home.clock.of_runtime().is_some_and(RuntimeClock::is_paused);
+        let stands_still = runner.clock.of_runtime().is_some_and(RuntimeClock::is_paused);
         if !is_unread && (!is_due || stands_still) {
             (self.moves_at, self.is_excused) = (None, false);
-            let reads_at = if home.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
+            let reads_at = if runner.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
             return if is_due { reads_at } else { reads_at.min(late_at) };
         }
         if now.since(at) > LOOK && !self.is_excused {
             self.is_excused = true;
             return now.after(LOOK).to_nanos();
         }
-        let Some(mut state) = home.try_state() else {
+        let Some(mut state) = runner.try_state() else {
             return now.after(LOOK).to_nanos();
         };
         match self.moves_at {
             Some(moves_at) if moves_at <= now => {
                 self.moves_at = None;
-                home.take_over(&mut state, STAY);
+                runner.take_over(&mut state, COOL_DOWN);
                 NEVER
             }
             Some(moves_at) => moves_at.to_nanos(),
             None => {
                 state.waker.iter().for_each(Waker::wake_by_ref);
-                let moves_at = now.after(home.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
+                let moves_at = now.after(runner.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
                 self.moves_at = Some(moves_at);
                 moves_at.to_nanos()
             }

@@ -1,7 +1,7 @@
 //! Where requests go: to one node, to the nodes of a quorum, or to the nodes of a Cluster. The
 //! table sees one transport.
 //!
-//! The driver hands over requests while there is room, and polls for events: replies, pushes, and
+//! The event loop hands over requests while there is room, and polls for events: replies, pushes, and
 //! connections that come and go. Requests for one lock keep their order. A link sends at once and
 //! answers in order; a quorum puts each request to all nodes and answers when a majority has
 //! decided; a Cluster sends by the slot of the name, follows redirects, and repeats by itself what

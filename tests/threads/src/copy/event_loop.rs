@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-pub(super) use turn::Turn;
+pub(super) use turn::PollOutcome;
 
 use super::wakers::{Arrivals, NotingWaker};
 use crate::clock::{Clock, Moment};
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-pub(crate) struct Driver {
+pub(crate) struct EventLoop {
     inbox: Arrivals<Arc<Outcome>>,
     replies: Arrivals<Arc<Outcome>>,
     server: Arc<Server>,
@@ -98,7 +98,7 @@ pub(crate) struct Driver {
     wakers: Option<(NotingWaker, NotingWaker)>,
 }
 
-impl Driver {
+impl EventLoop {
     pub(crate) fn new(
         inbox: UnboundedReceiver<Arc<Outcome>>,
         replies: UnboundedReceiver<Arc<Outcome>>,
@@ -151,7 +151,7 @@ impl Driver {
         self.wakers = kept;
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PollOutcome> {
         let known = self.wakers.take().filter(|wakers| wakers.0.is_of(cx.waker()));
         let wakers =
             known.unwrap_or_else(|| (NotingWaker::new(cx.waker()), NotingWaker::new(cx.waker())));
@@ -160,7 +160,7 @@ impl Driver {
         turn
     }
 
-    fn rounds(&mut self, (commands, events): &(NotingWaker, NotingWaker)) -> Poll<Turn> {
+    fn rounds(&mut self, (commands, events): &(NotingWaker, NotingWaker)) -> Poll<PollOutcome> {
         for _ in 0..3 {
             commands.poll_begins();
             events.poll_begins();
@@ -170,10 +170,10 @@ impl Driver {
                 return turn;
             }
         }
-        Poll::Ready(Turn::Again)
+        Poll::Ready(PollOutcome::Again)
     }
 
-    fn round(&mut self, commands: &NotingWaker, events: &NotingWaker) -> Poll<Turn> {
+    fn round(&mut self, commands: &NotingWaker, events: &NotingWaker) -> Poll<PollOutcome> {
         let has_more = self.take_commands(&mut commands.cx());
         let mut replies = Vec::new();
         events.poll_begins();
@@ -184,9 +184,9 @@ impl Driver {
             outcome.arrive();
         }
         if !self.open && self.in_flight == 0 {
-            return Poll::Ready(Turn::Ended);
+            return Poll::Ready(PollOutcome::Ended);
         }
-        if has_more { Poll::Ready(Turn::Again) } else { Poll::Pending }
+        if has_more { Poll::Ready(PollOutcome::Again) } else { Poll::Pending }
     }
 
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
@@ -203,7 +203,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for EventLoop {
     fn drop(&mut self) {
         self.server.ends();
     }

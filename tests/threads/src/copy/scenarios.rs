@@ -8,8 +8,8 @@ use std::task::{Context, Waker};
 
 use shuttle::thread::{self, JoinHandle};
 
-use super::event_loop::{Driver, Outcome, Server};
-use super::runner::{Blocked, Home};
+use super::event_loop::{EventLoop, Outcome, Server};
+use super::runner::{Blocked, LoopRunner};
 use super::woken;
 use crate::base::alarm::Alarm;
 use crate::clock::{Clock, Moment};
@@ -39,7 +39,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
 
 /// A manager, and the server behind it.
 struct Manager {
-    home: Arc<Home>,
+    runner: Arc<LoopRunner>,
     /// `None` after the last handle is gone.
     commands: Mutex<Option<UnboundedSender<Arc<Outcome>>>>,
     server: JoinHandle<()>,
@@ -50,14 +50,14 @@ impl Manager {
     fn start() -> Arc<Self> {
         let ((commands, inbox), (replies, answered)) = (unbounded_channel(), unbounded_channel());
         let server = Arc::<Server>::default();
-        let home = Home::new(Driver::new(inbox, answered, Arc::clone(&server)), false).unwrap();
-        home.start();
+        let runner = LoopRunner::new(EventLoop::new(inbox, answered, Arc::clone(&server)), false).unwrap();
+        runner.start();
         let server = thread::spawn(move || {
             while let Some(request) = server.next() {
                 let _ = replies.send(request);
             }
         });
-        Arc::new(Self { home, commands: Mutex::new(Some(commands)), server })
+        Arc::new(Self { runner, commands: Mutex::new(Some(commands)), server })
     }
 
     /// Sends a command.
@@ -65,7 +65,7 @@ impl Manager {
         let outcome = Arc::<Outcome>::default();
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let _ = commands.unwrap().send(Arc::clone(&outcome));
-        self.home.on_sent();
+        self.runner.on_sent();
         outcome
     }
 
@@ -73,7 +73,7 @@ impl Manager {
     fn blocks(&self, limit: Option<Moment>) {
         let outcome = self.ask();
         let mut answered = pin!(poll_fn(|cx| outcome.poll(cx)));
-        if let Blocked::Elsewhere = self.home.poll_until(limit, answered.as_mut()) {
+        if let Blocked::Elsewhere = self.runner.poll_until(limit, answered.as_mut()) {
             wait(answered, limit);
         }
     }
@@ -81,7 +81,7 @@ impl Manager {
     /// A caller whose process may end right behind the call: the server has the command by then.
     fn tells(&self) {
         let outcome = self.ask();
-        self.home.flush();
+        self.runner.flush();
         assert!(outcome.is_asked(), "the process ends, and the command with it");
     }
 
@@ -94,9 +94,9 @@ impl Manager {
     /// The last handle goes: the loop ends, and the server after it.
     fn ends(self: Arc<Self>) {
         *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.home.on_closed();
-        let Self { home, server, .. } = Arc::into_inner(self).unwrap();
-        drop(home);
+        self.runner.on_closed();
+        let Self { runner, server, .. } = Arc::into_inner(self).unwrap();
+        drop(runner);
         server.join().unwrap();
         crate::host::forget();
     }
@@ -113,7 +113,7 @@ fn wait(future: impl Future<Output = ()>, limit: Option<Moment>) {
     }
 }
 
-/// The loop runs, and then the other threads, most often until the guardian has no look to make.
+/// The loop runs, and then the other threads, most often until the watchdog has no look to make.
 async fn wait_until_quiet() {
     for _ in 0..8 {
         yield_now().await;

@@ -16,7 +16,7 @@ fn limited(warn_after: Option<Duration>) -> Scenario {
 }
 
 impl Scenario {
-    /// Runs the timers for so long, as a driver would: every 10 ms, while each request of a waiter
+    /// Runs the timers for so long, as an event loop would: every 10 ms, while each request of a waiter
     /// is answered with "busy". Returns when the server was asked for the holder.
     fn waits(&mut self, time: Duration) -> Vec<Duration> {
         let (end, mut asked) = (self.now.after(time), Vec::new());

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{OwnRuntime, PolledBy, Turns, has_ended};
+use super::{FallbackRuntime, PolledBy, Turns, has_ended};
 use crate::base::alarm::Alarm;
 use crate::base::clock::{Clock, Moment};
 use crate::base::host::sync::Ordering;
-use crate::engine::runner::{Blocked, Home};
+use crate::engine::runner::{Blocked, LoopRunner};
 use crate::engine::wakers::NotingWaker;
 
 /// How late a caller may return after its limit, when the loop has a deadline of its own about
@@ -30,25 +30,25 @@ const SLACK: Duration = Duration::from_millis(20);
 /// How often the runtime looks for I/O events at least, while callers poll.
 const LOOK: Duration = Duration::from_millis(5);
 
-impl OwnRuntime {
+impl FallbackRuntime {
     /// Blocks this thread until `future` is ready. Polls the loop meanwhile, unless another thread
     /// does.
     pub(in crate::engine::runner) fn block_on<F: Future>(
         &self,
-        home: &Arc<Home>,
+        runner: &Arc<LoopRunner>,
         limit: Option<Moment>,
         mut future: Pin<&mut F>,
     ) -> Blocked<F::Output> {
-        if let Some(blocked) = self.wait(home, limit, future.as_mut()) {
+        if let Some(blocked) = self.wait(runner, limit, future.as_mut()) {
             return blocked;
         }
-        CallerTurn::new(self, home).poll_until(limit, future)
+        CallerTurn::new(self, runner).poll_until(limit, future)
     }
 
     /// Waits for the outcome while another thread polls. `None` when this caller does from now on.
     fn wait<F: Future>(
         &self,
-        home: &Arc<Home>,
+        runner: &Arc<LoopRunner>,
         limit: Option<Moment>,
         mut future: Pin<&mut F>,
     ) -> Option<Blocked<F::Output>> {
@@ -70,7 +70,7 @@ impl OwnRuntime {
         }
         self.blocked.fetch_add(1, Ordering::SeqCst);
         drop(turns);
-        let mut waiting = Waiting { own: self, home, alarm, asks, has_turn: false };
+        let mut waiting = Waiting { own: self, runner, alarm, asks, has_turn: false };
         let waker = Waker::from(Arc::clone(&waiting.alarm));
         let mut cx = Context::from_waker(&waker);
         let mut outcome = future.as_mut().poll(&mut cx);
@@ -95,7 +95,7 @@ impl OwnRuntime {
 
 impl Turns {
     /// True when no thread polls: this caller does from now on.
-    fn begin(&mut self, own: &OwnRuntime) -> bool {
+    fn begin(&mut self, own: &FallbackRuntime) -> bool {
         let begins = self.polled_by == PolledBy::NoThread && !self.has_ended;
         if begins {
             self.polled_by = PolledBy::Caller;
@@ -107,8 +107,8 @@ impl Turns {
 
 /// A caller that waits while another thread polls.
 struct Waiting<'a> {
-    own: &'a OwnRuntime,
-    home: &'a Arc<Home>,
+    own: &'a FallbackRuntime,
+    runner: &'a Arc<LoopRunner>,
     alarm: Arc<Alarm>,
     /// It has asked the loop's own thread for its turn: no other caller waits, or has waited just
     /// now.
@@ -136,7 +136,7 @@ impl Drop for Waiting<'_> {
             let mut turns = self.own.turns();
             if turns.given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm)).is_some() {
                 drop(turns);
-                drop(CallerTurn::new(self.own, self.home));
+                drop(CallerTurn::new(self.own, self.runner));
                 return;
             }
             turns.asks = None;
@@ -148,8 +148,8 @@ impl Drop for Waiting<'_> {
 
 /// While a caller polls the loop.
 struct CallerTurn<'a> {
-    own: &'a OwnRuntime,
-    home: &'a Arc<Home>,
+    own: &'a FallbackRuntime,
+    runner: &'a Arc<LoopRunner>,
     /// The loop has more to do at once.
     has_more: Cell<bool>,
     /// The runtime has looked for I/O events, and has run its tasks.
@@ -157,8 +157,8 @@ struct CallerTurn<'a> {
 }
 
 impl<'a> CallerTurn<'a> {
-    fn new(own: &'a OwnRuntime, home: &'a Arc<Home>) -> Self {
-        Self { own, home, has_more: Cell::new(true), has_looked: Cell::new(false) }
+    fn new(own: &'a FallbackRuntime, runner: &'a Arc<LoopRunner>) -> Self {
+        Self { own, runner, has_more: Cell::new(true), has_looked: Cell::new(false) }
     }
 
     fn poll_until<F: Future>(self, limit: Option<Moment>, mut future: Pin<&mut F>) -> Blocked<F::Output> {
@@ -173,7 +173,7 @@ impl<'a> CallerTurn<'a> {
                 early.take().map_or_else(|| poll_if_woken(caller, future.as_mut()), Poll::Ready);
             // The loop reads in this poll what the caller has sent.
             waker.poll_begins();
-            let turn = self.home.poll_or_end(self.own.moves, &mut waker.cx());
+            let turn = self.runner.poll_or_end(self.own.moves, &mut waker.cx());
             if outcome.is_pending() {
                 outcome = poll_if_woken(caller, future.as_mut());
             }
@@ -188,7 +188,7 @@ impl<'a> CallerTurn<'a> {
                 }
                 Poll::Pending if has_ended(turn) => return Poll::Ready(Blocked::Elsewhere),
                 Poll::Pending => {
-                    if limit.is_some_and(|limit| is_over(limit, self.home.due(), sleep.as_mut(), cx)) {
+                    if limit.is_some_and(|limit| is_over(limit, self.runner.due(), sleep.as_mut(), cx)) {
                         return Poll::Ready(Blocked::TimedOut);
                     }
                     if self.has_more.get() || caller.is_set() {
@@ -218,12 +218,12 @@ impl Drop for CallerTurn<'_> {
         let mut turns = self.own.turns();
         turns.polled_by = PolledBy::NoThread;
         turns.left_at = now;
-        turns.due = self.home.due();
+        turns.due = self.runner.due();
         // Before the last look at the commands: a caller that sends one after that look sees that
         // no thread polls.
         self.own.is_polled.store(false, Ordering::SeqCst);
         let is_needed =
-            self.has_more.get() || self.own.blocked.load(Ordering::SeqCst) > 0 || self.home.is_awaited();
+            self.has_more.get() || self.own.blocked.load(Ordering::SeqCst) > 0 || self.runner.is_awaited();
         if is_needed {
             turns.pass_on(now);
         }
