@@ -17,11 +17,13 @@ use crate::engine::handle::{ENGINE_GONE, Engine};
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///
-/// A manager owns one background thread with one connection of its own (in a Cluster one to each
-/// primary), however many locks are held or waited for. It is cheap to clone. The thread ends when
-/// the last clone and the last guard are gone and everything has been released.
+/// A manager has one connection to its server (one to each primary of a Cluster, or to each server
+/// of a quorum), however many locks are held or waited for. Its event loop runs on the callers'
+/// runtime, and on a thread of its own where callers have no runtime or block it. It is cheap to
+/// clone. The loop ends when the last clone and the last guard are gone and everything has been
+/// released.
 ///
-/// A process that forks leaves that thread behind: in the child each call fails with
+/// A forked process has no event loop: in the child each call fails with
 /// [`LockError::ManagerClosed`] at once, and guards hold and release nothing. Connect a new manager
 /// there.
 ///

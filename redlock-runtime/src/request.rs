@@ -287,11 +287,12 @@ impl LockRequest {
         self
     }
 
-    /// How long the key stays taken at least, counted from the start of the body, or from when
-    /// [`acquire`](Self::acquire) returned: after an earlier release it stays until then. For a scheduled job that many machines start at nearly
-    /// the same time. None by default.
+    /// The shortest time for which the key stays locked, counted from the start of the body, or from
+    /// when [`acquire`](Self::acquire) returned: after an earlier release it stays locked until then.
+    /// For work that must not be repeated too soon. A job that many machines start by their own clocks
+    /// has a [`tick`](Self::tick) instead. None by default.
     ///
-    /// The release tells the server of it. When the release cannot be delivered, or the process is
+    /// The release sends it to the server. When the release cannot be delivered, or the process is
     /// killed, the key ends a ttl after its last renewal: [`release`](crate::LockGuard::release) is
     /// an error then, and a body's result is returned as ever. With [`permits`](Self::permits) or
     /// [`shared`](Self::shared), the server keeps the place for `min_hold` all the same, and a killed
@@ -306,8 +307,8 @@ impl LockRequest {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://min-hold-example")?;
-    /// locks.lock("nightly").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
-    /// assert!(locks.lock("nightly").acquire_blocking().is_err(), "a machine whose clock is late skips the job");
+    /// locks.lock("reminder:42").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
+    /// assert!(locks.lock("reminder:42").acquire_blocking().is_err(), "a second reminder within the minute");
     /// # Ok(())
     /// # }
     /// ```
