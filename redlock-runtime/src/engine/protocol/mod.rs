@@ -1,14 +1,24 @@
 //! Requests to a node, its replies and its pushes: the same for Redis and for `memory://`.
 
-use std::sync::{Arc, OnceLock};
+mod counted;
+mod leader;
+mod once;
+mod refusal;
+mod tick;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::slots::Slot;
 use crate::base::error::{Holder, LockError};
 use crate::base::limit::Limit;
 use crate::base::owner::Owner;
-use crate::base::tick::Tick;
 use crate::base::token::Token;
+
+pub(crate) use counted::Counted;
+pub(crate) use leader::{Announcement, Record};
+pub(crate) use once::{NotRun, Once, OnceRequest, Run, RunRecord};
+pub(crate) use refusal::{IN_THE_MIDDLE, Redirect, Refusal};
+pub(crate) use tick::{LastTick, TickEffect, TickRequest};
 
 /// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by
 /// no more.
@@ -154,90 +164,6 @@ impl Request {
         let passed_on = self.passed_on.as_ref().filter(|_| self.action != Action::Redeem);
         passed_on.and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
     }
-}
-
-/// The tick that a lock is for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TickRequest {
-    pub(crate) tick: Tick,
-    /// So long ago the caller asked: the tick is that of then.
-    pub(crate) age: Duration,
-    pub(crate) effect: TickEffect,
-}
-
-/// What a request changes in the record of ticks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TickEffect {
-    /// Nothing: a release will, if its body ends well.
-    Look,
-    /// The tick is over: with the grant, or with the release of a lock that is still held.
-    Record,
-    /// No body has begun, so the tick that this token has recorded is open again.
-    Undo,
-}
-
-/// The last tick that is over.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct LastTick {
-    /// In ms since 1970.
-    pub(crate) at_ms: u64,
-    pub(crate) by: Option<Owner>,
-}
-
-/// A body that runs once for its key: its result is kept in a record beside the lock, and later
-/// callers get it in place of the lock.
-#[derive(Debug)]
-#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
-pub(crate) struct Once {
-    /// Of the request that the key stands for; `-` without one.
-    pub(crate) fingerprint: Box<str>,
-    /// How long the record lasts, from when it is written.
-    pub(crate) lasts: Duration,
-    /// A body that was interrupted runs again.
-    pub(crate) reruns: bool,
-    /// A result that cannot be decoded: it counts as none.
-    pub(crate) ignores: Option<Arc<[u8]>>,
-    /// The result of the body, if it was done before: where the engine leaves it for the caller.
-    pub(crate) result: OnceLock<Arc<[u8]>>,
-}
-
-/// A request for such a lock.
-#[derive(Clone, Debug)]
-pub(crate) struct OnceRequest {
-    pub(crate) once: Arc<Once>,
-    /// Of its release.
-    pub(crate) run: Run,
-}
-
-impl OnceRequest {
-    pub(crate) fn boxed(once: Option<&Arc<Once>>, run: Run) -> Option<Box<Rare>> {
-        once.map(|once| Box::new(Rare::Once(Self { once: Arc::clone(once), run })))
-    }
-}
-
-/// What has become of a body that runs once, when its lock is released.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
-pub(crate) enum Run {
-    /// It has not begun, or has failed: it may run again.
-    Undone,
-    /// It has begun, and nobody knows its end.
-    #[default]
-    Interrupted,
-    /// It has this result, which is stored in the same step in which the lock is released.
-    Done(Arc<[u8]>),
-}
-
-/// What is known of a body that runs once.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RunRecord {
-    /// Since 1970, by the clock of the server: since when it runs, or when it was done.
-    pub(crate) since: Duration,
-    pub(crate) owner: Option<Owner>,
-    /// `-` without one.
-    pub(crate) fingerprint: Box<str>,
-    /// `None` while it runs, or when it was interrupted.
-    pub(crate) result: Option<Arc<[u8]>>,
 }
 
 /// To whom a process has passed a lock on. The server may have it under the token of the request or
@@ -433,17 +359,6 @@ impl Verdict {
     }
 }
 
-/// Why a body that runs once does not run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum NotRun {
-    /// It is done, and this is its result.
-    Done(Arc<[u8]>),
-    /// The key stands for another request.
-    Reused,
-    /// It was interrupted: by whom and since when, as in [`RunRecord`].
-    Interrupted { owner: Option<Owner>, since: Duration },
-}
-
 impl Reply {
     /// The answer to a question who holds a lock.
     pub(crate) fn found(self) -> Result<Option<Inspection>, Refusal> {
@@ -453,26 +368,6 @@ impl Reply {
             _ => Err(Refusal::Permanent("the server gave an answer of another kind".into())),
         }
     }
-}
-
-/// What a leader writes beside its lock.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Announcement {
-    /// The fencing token of its lock.
-    pub(crate) term: u64,
-    pub(crate) led_for: Duration,
-    /// How long the node keeps it.
-    pub(crate) lasts: Duration,
-    pub(crate) text: Arc<str>,
-}
-
-/// What it has written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Record {
-    pub(crate) term: u64,
-    /// Since 1970, by the clock of the server.
-    pub(crate) since: Duration,
-    pub(crate) text: String,
 }
 
 /// Who holds a lock, and who waits for it.
@@ -487,16 +382,6 @@ pub(crate) struct Inspection {
     /// Only for the question who leads, which asks for no queue.
     pub(crate) record: Option<Box<Record>>,
     pub(crate) counted: Option<Box<Counted>>,
-}
-
-/// Those that have a [counted](Limit::is_counted) lock together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Counted {
-    /// The least of theirs.
-    pub(crate) limit: Limit,
-    pub(crate) inside: u32,
-    /// The first 100, by the end of their leases: the token of each, and what is left.
-    pub(crate) holders: Vec<(Token, Duration)>,
 }
 
 /// A place in a queue on the server.
@@ -545,134 +430,6 @@ pub(crate) enum PushKind {
     /// The body of this lock, which runs once, is done: the waiter has left the queue, and asks for
     /// the result.
     Done,
-}
-
-/// So a node of a Cluster says that a script has named a key that is on its way to another node. The
-/// script may have done some of its work by then.
-pub(crate) const IN_THE_MIDDLE: &str = "attempted to access a non local key";
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
-    /// The server does not have the script: the repeated request carries its source.
-    NoScript,
-    /// More dead waiters are in front than one call removes: the repeated request continues.
-    Unfinished,
-    /// A direct request found another value: the repeated request looks at the queue.
-    Contended,
-    /// A direct request may have taken the lock, and no fencing token came with it that is above all
-    /// before: the repeated request draws one.
-    NoFence,
-    /// The fencing token is refused as in `NoFence`, and access rules forbid the command that tells whether
-    /// the lock was held all the time: later requests are not direct.
-    NoLook,
-    /// The server is loading, failing over, busy with a script …
-    Transient(Arc<str>),
-    /// There was no reply and the connection is gone: the server may have executed it.
-    OutcomeUnknown(Arc<str>),
-    /// Another node of a Cluster has the slot.
-    Moved(Redirect),
-    /// No permission, out of memory, a key of another type …: until an operator acts.
-    Permanent(Arc<str>),
-}
-
-impl Refusal {
-    /// The request is repeated at once.
-    pub(crate) fn is_asked_again(&self) -> bool {
-        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended | Self::NoFence | Self::NoLook)
-    }
-
-    /// True when the server has done nothing of the request. A script for `several` locks may have
-    /// stopped behind one that it has taken, but not for what a server checks at the start of a
-    /// script or at its first write.
-    pub(crate) fn has_done_nothing(&self, several: bool) -> bool {
-        let at_first = ["OOM", "NOPERM", "NOAUTH"];
-        match self {
-            Self::Transient(words) => !words.contains(IN_THE_MIDDLE),
-            Self::NoScript | Self::Contended | Self::Moved(_) => true,
-            Self::Unfinished | Self::NoFence | Self::NoLook | Self::OutcomeUnknown(_) => false,
-            Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
-        }
-    }
-
-    /// The node has become a replica, which takes no locks.
-    pub(crate) fn is_of_a_replica(&self) -> bool {
-        matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
-    }
-
-    /// Access rules forbid a command that only the hand-off needs. The handshake had found it
-    /// allowed, or the server would not have been asked.
-    pub(crate) fn forbids_hand_off(&self) -> bool {
-        const ONLY_FOR_HAND_OFF: [&str; 10] = [
-            "PUBLISH", "PUBSUB", "SPUBLISH", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE",
-        ];
-        let Self::Permanent(words) = self else {
-            return false;
-        };
-        // In the words of each version.
-        let is_forbidden =
-            ["ermission", "can't run", "can't publish"].iter().any(|part| words.contains(part));
-        let words = words.to_ascii_uppercase();
-        let mut words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
-        is_forbidden && words.any(|word| ONLY_FOR_HAND_OFF.contains(&word))
-    }
-
-    /// The server does not know any more who we are.
-    pub(crate) fn wants_credentials(&self) -> bool {
-        matches!(self, Self::Permanent(words) if words.starts_with("NOAUTH"))
-    }
-
-    /// True when the same server refuses for an unknown time. In a failover, another server soon
-    /// accepts.
-    pub(crate) fn lasts(&self) -> bool {
-        let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
-        matches!(self, Self::Transient(words) if lasting.iter().any(|code| words.starts_with(code)))
-    }
-
-    /// The caller's error: an outage passes, the rest stays until an operator acts.
-    pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
-        match self {
-            Self::NoScript
-            | Self::Unfinished
-            | Self::Contended
-            | Self::NoFence
-            | Self::NoLook
-            | Self::Transient(_)
-            | Self::OutcomeUnknown(_) => LockError::Unavailable { key, reason: self.words() },
-            Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
-        }
-    }
-
-    pub(crate) fn words(self) -> Arc<str> {
-        match self {
-            Self::NoScript => "the server has forgotten a script".into(),
-            Self::Unfinished => "the server is still removing dead waiters".into(),
-            Self::Contended => "the lock has another value".into(),
-            Self::NoFence | Self::NoLook => "the lock has no fencing token yet".into(),
-            Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
-            Self::Moved(redirect) => redirect.words(),
-        }
-    }
-}
-
-/// The node of a Cluster that has the slot.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Redirect {
-    pub(super) slot: Slot,
-    /// `host:port`; without a host, that of the node that answered.
-    pub(super) to: Arc<str>,
-    /// The slot is moving there: only this request goes there.
-    pub(super) once: bool,
-}
-
-impl Redirect {
-    /// For a caller whose address is that of one server.
-    fn words(&self) -> Arc<str> {
-        format!("{}: an address that starts with redis+cluster:// finds it there", self.place()).into()
-    }
-
-    pub(super) fn place(&self) -> String {
-        format!("slot {} is at {}", self.slot.index(), self.to)
-    }
 }
 
 /// The state of a node at the start of a connection.
