@@ -1,7 +1,7 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_EVENT,
+    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, EXCHANGE, FIELDS, HELD, HOLDING, KEEP_LUA, ON_EVENT,
     ON_REPLY, PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, SEEN_FENCES, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A shorter ttl is sent where a late request could shorten what was extended since.",
         violates: EXCLUSION,
         edits: &[edit(
-            ENCODE,
+            FIELDS,
             "shortens && self.session.late_requests == LateRequests::Impossible",
             "shortens",
         )],
@@ -76,7 +76,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "Fencing tokens go back when older data replace a server's data under a live connection.",
         violates: FENCES,
         edits: &[
-            edit(ENCODE, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(0),"),
+            edit(FIELDS, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(0),"),
             NO_REPLY_IS_COMPARED,
             NO_PUSH_IS_COMPARED,
         ],
@@ -87,11 +87,11 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FENCES,
         edits: &[
             edit(
-                ENCODE,
+                FIELDS,
                 "(fences.estimate(now), fences.is_behind())",
                 "(if fences.is_due(now) { fences.estimate(now) } else { 0 }, fences.is_behind())",
             ),
-            edit(ENCODE, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(self.estimate),"),
+            edit(FIELDS, "_ => Floor::above(self.estimate, seen),", "_ => Floor::Estimate(self.estimate),"),
             NO_REPLY_IS_COMPARED,
             NO_PUSH_IS_COMPARED,
         ],

@@ -1,7 +1,7 @@
 //! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows
 //! them.
 
-use super::files::{ENCODE, HAND_OVER_LUA, HANDLE, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
+use super::files::{FIELDS, HAND_OVER_LUA, HANDLE, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
 use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -83,7 +83,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The script of a process that ends finds a first waiter that is counted, and asks for the holders: nobody calls it again.",
         violates: FREE_BEHIND_EXIT,
         edits: &[edit(
-            ENCODE,
+            FIELDS,
             "Action::Release if request.release != Releases::Usual => true,",
             "Action::Release if request.release == Releases::AmongSeveral => true,",
         )],

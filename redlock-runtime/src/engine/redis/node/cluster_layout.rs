@@ -8,9 +8,9 @@ use crate::base::host::HashSet;
 use crate::engine::protocol::Disconnected;
 use crate::engine::redis::connect::server_address::{LONGEST_HOST, Place, ServerAddress};
 use crate::engine::redis::connect::tls::Tls;
-use crate::engine::redis::requests::decode::text;
 use crate::engine::redis::wire::hedged;
 use crate::engine::redis::wire::value::Value;
+use crate::engine::redis::wire::value::text;
 use crate::engine::slots::{Slot, Slots};
 
 /// The primaries that a node may name: to each, there is a connection.

@@ -14,7 +14,6 @@ use crate::engine::redis::connect::login::Speak;
 use crate::engine::redis::connect::server_address::{LONGEST_HOST, ServerAddress};
 use crate::engine::redis::connect::tls::Tls;
 use crate::engine::redis::connect::{Opening, open};
-use crate::engine::redis::requests::decode::text;
 use crate::engine::redis::wire::dns::Addresses;
 use crate::engine::redis::wire::error_reply::{ErrorReply, is_unknown};
 use crate::engine::redis::wire::exchange::{Exchange, Interrupted};
@@ -23,6 +22,7 @@ use crate::engine::redis::wire::hedged;
 use crate::engine::redis::wire::pipeline::Pipeline;
 use crate::engine::redis::wire::stream::ConnectError;
 use crate::engine::redis::wire::value::Value;
+use crate::engine::redis::wire::value::text;
 use crate::engine::timers::jittered;
 
 /// How often a sentinel is asked whether the primary has changed. A primary that has vanished is

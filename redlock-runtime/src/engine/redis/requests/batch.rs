@@ -10,8 +10,9 @@
 
 use std::iter::repeat;
 
-use super::decode::{nonsense, read, refusal};
-use super::encode::{CLIENT_CACHING, Encoder, is_renewal};
+use super::decode::{read, refusal};
+use super::encode::CLIENT_CACHING;
+use super::fields::{Encoder, is_renewal, nonsense};
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::scripts::{Dialect, Script};

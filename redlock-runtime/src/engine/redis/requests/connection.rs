@@ -4,8 +4,9 @@ use std::task::{Context, Poll};
 use std::vec;
 
 use super::batch::{self, SharedCall};
-use super::decode::{nonsense, read, read_direct, read_direct_fenced, refusal};
-use super::encode::{CLIENT_CACHING, Encoder, Way};
+use super::decode::{read, read_direct, read_direct_fenced, refusal};
+use super::encode::{CLIENT_CACHING, Way};
+use super::fields::{Encoder, nonsense};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::token::Token;

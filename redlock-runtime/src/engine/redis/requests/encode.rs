@@ -1,35 +1,13 @@
 //! Requests as commands: which script, with which keys and arguments.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::base::clock::Moment;
-use crate::base::host::HashSet;
-use crate::base::tick::AHEAD;
-use crate::base::token::digest;
-use crate::engine::protocol::{
-    Action, Id, Mode, Once, OnceRequest, PassedOn, Releases, Request, Run, TickEffect, TickRequest,
-};
-use crate::engine::redis::connect::fence_floor::{ABOVE_ALL, FenceFloor, Floor};
-use crate::engine::redis::connect::handshake::{LateRequests, NativeDelete, Session};
-use crate::engine::redis::scripts::{Script, SentScripts};
+use super::fields::{EXACTLY, Encoder, LATE, in_ms, is_renewal};
+use crate::engine::protocol::{Action, Id, Mode, PassedOn, Releases, Request};
+use crate::engine::redis::connect::handshake::{NativeDelete, Session};
+use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::{Command, write_command, write_word};
-
-/// The third argument with which renew.lua and repair.lua may shorten a lease.
-const EXACTLY: &str = "exactly";
 
 /// The last argument of a request that draws no fencing token.
 const UNFENCED: &str = "unfenced";
-
-/// The same of one whose body runs once.
-const ONCE: &str = "once";
-
-/// Of a caller that asked a while ago: the time of its grant is not the one in its token.
-const LATE: &str = "late";
-
-/// The server has refused a command of counted locks: a script tries them all before it changes
-/// anything.
-const TRIES: &str = "try";
 
 /// By what a request is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,77 +29,7 @@ impl Way {
     }
 }
 
-/// Encodes the requests of one connection.
-pub(super) struct Encoder {
-    pub(super) session: Box<Session>,
-    sent: SentScripts,
-    /// So high the clock of fencing tokens should be, for the requests that are being encoded.
-    estimate: u64,
-    /// The largest number that was seen is the floor in any case.
-    is_behind: bool,
-    /// Fencing tokens may be drawn without a script: the clock is at the time.
-    may_draw: bool,
-    /// They are, because one of these requests carries the floor, or none need.
-    draws_directly: bool,
-    /// The ttl of the last plain `SET` in milliseconds, and its digits: most calls have the same.
-    ttl: (u64, String),
-    /// Locks that may be counted. A script for another one does not name those that have it: that
-    /// makes it a twentieth longer.
-    counted: HashSet<Arc<str>>,
-}
-
-/// So many of them are kept in mind.
-const MOST_COUNTED: usize = 4_096;
-
 impl Encoder {
-    pub(super) fn new(session: Session) -> Self {
-        Self {
-            session: Box::new(session),
-            sent: SentScripts::default(),
-            estimate: ABOVE_ALL,
-            is_behind: false,
-            may_draw: false,
-            draws_directly: false,
-            ttl: (0, "0".to_owned()),
-            counted: HashSet::default(),
-        }
-    }
-
-    /// For the requests that follow: each script that may draw a fencing token carries the floor.
-    /// Where the clock `is_due` for a comparison, the first request that could be direct is a script.
-    pub(super) fn set_floor(&mut self, fences: &FenceFloor, now: Moment, may_draw: bool) {
-        (self.estimate, self.is_behind) = (fences.estimate(now), fences.is_behind());
-        // The look at the lock behind the number is a GETRANGE.
-        self.may_draw = may_draw && self.session.reads_parts;
-        self.draws_directly = self.may_draw && !fences.is_due(now);
-    }
-
-    /// The floor of fencing tokens for this request.
-    fn floor(&self, request: &Request) -> Floor {
-        let seen = self.session.seen.largest(&self.session.keyspace, &request.name);
-        match request.action {
-            _ if self.is_behind && seen > 0 => Floor::Seen(seen),
-            // A ticket may come from a process that has seen larger fencing tokens: its clock is at
-            // the time at least.
-            Action::Redeem => Floor::Estimate(ABOVE_ALL),
-            _ => Floor::above(self.estimate, seen),
-        }
-    }
-
-    /// Access rules forbid `GETRANGE` now.
-    pub(super) fn reads_no_parts(&mut self) {
-        if self.session.reads_parts {
-            self.session.reads_parts = false;
-            // The scripts are others.
-            self.sent = SentScripts::default();
-        }
-    }
-
-    /// From now on each script is sent as its source.
-    pub(super) fn send_sources(&mut self) {
-        self.sent.send_sources();
-    }
-
     /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its
     /// source.
     pub(super) fn forget(&mut self, request: &Request) {
@@ -132,46 +40,6 @@ impl Encoder {
             Action::Renew { .. } => self.sent.forget(Script::RenewAll),
             Action::Release => self.sent.forget(Script::Delete),
             _ => {}
-        }
-    }
-
-    /// The action that the server is asked for. Without hand-off, a place in a queue is of no use.
-    pub(super) fn action(&self, action: Action) -> Action {
-        match action {
-            Action::Acquire(mode) => Action::Acquire(self.allowed(mode)),
-            action => action,
-        }
-    }
-
-    /// How a call for several locks asks for one of them.
-    pub(super) fn mode(&self, action: Action) -> Mode {
-        self.allowed(Self::wanted(action))
-    }
-
-    fn wanted(action: Action) -> Mode {
-        match action {
-            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => mode,
-            _ => Mode::OneTry,
-        }
-    }
-
-    fn allowed(&self, mode: Mode) -> Mode {
-        if self.session.abilities.hands_over { mode } else { Mode::OneTry }
-    }
-
-    /// A late request must not shorten the lock: then the server keeps it for longer than the
-    /// holder counts on.
-    fn may_shorten(&self, shortens: bool) -> bool {
-        shortens && self.session.late_requests == LateRequests::Impossible
-    }
-
-    /// The server may count those that have this lock: the next request names them.
-    pub(super) fn may_be_counted(&mut self, name: &Arc<str>) {
-        if !self.counted.contains(name) {
-            if self.counted.len() == MOST_COUNTED {
-                self.counted.clear();
-            }
-            self.counted.insert(Arc::clone(name));
         }
     }
 
@@ -206,34 +74,6 @@ impl Encoder {
             Action::Acquire(_) if request.direct && self.draws_directly => Way::DirectFenced,
             Action::Release if request.direct && self.session.queues => Way::Direct,
             _ => Way::Script,
-        }
-    }
-
-    /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the
-    /// scripts.
-    fn how(&self, action: Action) -> (&'static str, Option<&str>, Option<u32>) {
-        let inbox = Some(&*self.session.inbox);
-        match self.action(action) {
-            Action::Acquire(mode @ (Mode::Join { at_most } | Mode::JoinAgain { at_most })) => {
-                (self.word(mode), inbox, Some(at_most))
-            }
-            Action::Acquire(mode @ (Mode::Again | Mode::Rejoin)) => (self.word(mode), inbox, None),
-            Action::Release | Action::Redeem => ("0", inbox, None),
-            _ => (self.word(Self::wanted(action)), None, None),
-        }
-    }
-
-    /// Without hand-off, one that has waited says so: the time in its token is not that of its
-    /// grant.
-    fn word(&self, mode: Mode) -> &'static str {
-        match mode {
-            Mode::OneTry => "0",
-            Mode::Join { .. } if !self.session.abilities.hands_over => "0",
-            _ if !self.session.abilities.hands_over => LATE,
-            Mode::Join { .. } => "join",
-            Mode::JoinAgain { .. } => "join_again",
-            Mode::Again => "again",
-            Mode::Rejoin => "rejoin",
         }
     }
 
@@ -439,174 +279,6 @@ impl Encoder {
         };
     }
 
-    /// The keys and arguments of `acquire_once.lua`, `finish.lua` and `finish_alone.lua`.
-    fn write_about_once(&self, request: &Request, of: &OnceRequest, command: &mut Command<'_>) {
-        let OnceRequest { once, run } = of;
-        self.write_keys(command, request);
-        command.arg(request.token.value()).arg(in_ms(request.ttl));
-        let (how, _, at_most) = self.how(request.action);
-        match request.action {
-            Action::Release if self.session.foreign_clients => command.arg(request.releases),
-            _ => command.arg(how),
-        };
-        command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
-        command.arg(self.floor(request));
-        command.arg(ONCE).arg(&*once.fingerprint).arg(in_ms(once.lasts));
-        command.arg(&*digest(request.token.value()));
-        if let Action::Acquire(_) = request.action {
-            command.arg(if once.reruns { "" } else { "error" });
-            if let Some(result) = &once.ignores {
-                command.arg(format_args!("{}", sha1_smol::Sha1::from(result).digest()));
-            }
-            return;
-        }
-        match run {
-            Run::Undone => command.arg("undone"),
-            Run::Interrupted => command.arg("interrupted"),
-            Run::Done(result) => command.arg("done").bytes(result),
-        };
-    }
-
-    /// The keys and arguments of `renew_once.lua`. Without those of the queue, unless they are needed:
-    /// while a slot of a Cluster moves, what names a key that does not exist is refused.
-    fn write_renewal_of_once(&self, request: &Request, once: &Once, command: &mut Command<'_>) {
-        let exactly = match request.action {
-            Action::Renew { shortens, .. } => self.may_shorten(shortens),
-            _ => true,
-        };
-        if exactly {
-            self.write_keys(command, request);
-        } else {
-            command.arg("2").arg(&*request.name);
-            self.session.keyspace.write_once(command, &request.name);
-        }
-        command.arg(request.token.value()).arg(in_ms(request.ttl));
-        command.arg(if exactly { EXACTLY } else { "" });
-        command.arg(in_ms(once.lasts)).arg(&*digest(request.token.value()));
-    }
-
-    /// The keys and arguments of `announce.lua` and `leader.lua`.
-    fn write_about_leader(&self, request: &Request, command: &mut Command<'_>) {
-        command.arg("2").arg(&*request.name);
-        self.session.keyspace.write_leader(command, &request.name);
-        if request.action == Action::Leader {
-            return;
-        }
-        command.arg(request.token.value());
-        match request.announcement() {
-            Some(announcement) => {
-                command.arg(in_ms(announcement.lasts));
-                command.arg(in_ms(announcement.led_for)).arg(announcement.term);
-                command.arg(&*announcement.text)
-            }
-            None => command.arg("0"),
-        };
-    }
-
-    /// Those of a script that knows the queue, and how many they are.
-    fn write_keys(&self, command: &mut Command<'_>, request: &Request) {
-        let keyspace = &self.session.keyspace;
-        let names_holders = match request.action {
-            Action::ForceRelease => true,
-            _ if request.once().is_some() => true,
-            // A first waiter that is counted makes the script ask for them.
-            Action::Release if request.release != Releases::Usual => true,
-            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
-                request.limit.is_counted() || self.counted.contains(&request.name)
-            }
-            _ => request.limit.is_counted(),
-        };
-        let keys = 4 + u32::from(names_holders) + u32::from(request.once().is_some());
-        command.arg(keys).arg(&*request.name);
-        self.write_queue(command, request);
-        keyspace.write_clock(command, &request.name);
-        keyspace.write_claim(command, &request.name);
-        if names_holders {
-            keyspace.write_holders(command, &request.name);
-        }
-        if request.once().is_some() {
-            keyspace.write_once(command, &request.name);
-        }
-    }
-
-    /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
-    fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
-        let number = request.limit.number();
-        if let Script::Stay = script {
-            command.arg("2").arg(&*request.name);
-            self.session.keyspace.write_holders(command, &request.name);
-            command.arg(request.token.value()).arg(in_ms(request.lasts()));
-            command.arg("").arg(&*self.session.inbox);
-            command.arg(format_args!("n{number}"));
-            return;
-        }
-        self.write_keys(command, request);
-        command.arg(request.token.value()).arg(in_ms(request.lasts()));
-        let (how, _, at_most) = self.how(request.action);
-        match request.action {
-            Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
-            Action::Release if self.session.foreign_clients => command.arg(request.releases),
-            _ => command.arg(how),
-        };
-        // Also of one try: it names the member.
-        command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
-        command.arg(self.floor(request));
-        command.arg(format_args!("n{number}"));
-        if let (Script::Enter, true) = (script, self.session.may_not_count) {
-            command.arg(TRIES);
-        }
-    }
-
-    /// The keys and arguments of `tick.lua` and `end_tick.lua`.
-    fn write_tick(&self, request: &Request, tick: &TickRequest, command: &mut Command<'_>) {
-        let keyspace = &self.session.keyspace;
-        command.arg("6").arg(&*request.name);
-        self.write_queue(command, request);
-        keyspace.write_clock(command, &request.name);
-        keyspace.write_claim(command, &request.name);
-        keyspace.write_holders(command, &request.name);
-        keyspace.write_tick(command, &request.name);
-        command.arg(request.token.value()).arg(in_ms(request.ttl));
-        let (how, inbox, at_most) = self.how(request.action);
-        match request.action {
-            Action::Release if self.session.foreign_clients => command.arg(request.releases),
-            _ => command.arg(how),
-        };
-        command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
-        command.arg(self.floor(request));
-        // It draws a fencing token.
-        command.arg("");
-        let effect = match tick.effect {
-            TickEffect::Look => "",
-            TickEffect::Record => "record",
-            TickEffect::Undo => "undo",
-        };
-        if request.action == Action::Release {
-            command.arg(effect);
-        }
-        match tick.tick.at_ms {
-            Some(at_ms) => command.arg(at_ms),
-            None => command.arg(""),
-        };
-        let (keeps, age) = (in_ms(tick.tick.keeps()), in_ms(tick.age));
-        if request.action == Action::Release {
-            command.arg(keeps).arg(age);
-        } else {
-            command.arg(tick.tick.every_ms).arg(age).arg(keeps).arg(in_ms(AHEAD)).arg(effect);
-        }
-    }
-
-    /// A queue that access rules keep from this connection is none to it: it takes a free lock past
-    /// those who wait.
-    fn write_queue(&self, command: &mut Command<'_>, request: &Request) {
-        match request.action {
-            action if (action.takes() || request.limit.is_counted()) && !self.session.queues => {
-                self.session.keyspace.write_no_queue(command, &request.name);
-            }
-            _ => self.session.keyspace.write_queue(command, &request.name),
-        }
-    }
-
     /// The keys and arguments of `pass_on.lua`.
     fn write_passed_on(&self, request: &Request, passed_on: &PassedOn, command: &mut Command<'_>) {
         let exactly = match request.action {
@@ -673,37 +345,15 @@ impl Encoder {
         }
         command.end();
     }
-
-    /// The start of a call.
-    fn call(&mut self, script: Script, command: &mut Command<'_>) {
-        let [how, which] = self.how_to_call(script);
-        command.arg(how).arg(which);
-    }
-
-    fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
-        // A force-release always carries its source: sent again for want of it, it would come
-        // behind later requests.
-        if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
-            ["EVAL", script.source(self.session.dialect())]
-        } else {
-            ["EVALSHA", script.hash(self.session.dialect())]
-        }
-    }
 }
 
 /// The server notes the keys that the next command reads.
 pub(super) const CLIENT_CACHING: [&str; 3] = ["CLIENT", "CACHING", "YES"];
 
-pub(super) fn is_renewal(action: Action) -> bool {
-    matches!(action, Action::Renew { .. })
-}
-
-pub(crate) fn in_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::base::token::Token;
     use crate::engine::redis::wire::command::words_of;

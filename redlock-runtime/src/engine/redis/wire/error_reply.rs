@@ -203,6 +203,27 @@ fn commands(line: &str) -> Vec<&str> {
     quoted.filter_map(|rest| rest.split_once('\'').map(|(command, _)| command)).collect()
 }
 
+/// True for errors of a server that is starting, failing over, busy or cannot save: the request may
+/// succeed later.
+pub(crate) fn is_passing(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING"
+            | "BUSY"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "NOREPLICAS"
+            | "MISCONF"
+    )
+}
+
+/// The key holds a value that is not a string.
+pub(crate) fn is_of_another_type(error: &ServerError) -> bool {
+    ErrorReply::of(error).code == "WRONGTYPE"
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

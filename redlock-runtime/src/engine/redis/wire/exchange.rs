@@ -24,7 +24,7 @@ use super::seen_fences::SeenFences;
 use super::stream::Stream;
 use super::value::{PushKind, Value};
 use crate::engine::protocol::ConnectionEvent;
-use crate::engine::redis::requests::decode::read_push;
+use crate::engine::redis::wire::push::read_push;
 use crate::engine::wakers::WhenWoken;
 
 /// Pushes that wait for the engine at most: then nothing more is read. While a handshake is under

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::error_reply::ErrorReply;
-use crate::engine::redis::requests::decode::is_passing;
+use crate::engine::redis::wire::error_reply::is_passing;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {

@@ -8,6 +8,7 @@ pub(crate) mod failure;
 pub(crate) mod hedged;
 pub(crate) mod keyspace;
 pub(crate) mod pipeline;
+pub(crate) mod push;
 mod resp;
 pub(crate) mod seen_fences;
 pub(crate) mod stream;

@@ -107,3 +107,11 @@ impl Value {
         }
     }
 }
+
+/// The text of a bulk string.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}

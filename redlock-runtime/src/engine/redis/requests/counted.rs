@@ -1,0 +1,71 @@
+//! Requests for locks that several hold together, and what servers say of those.
+
+use std::time::Duration;
+
+use super::fields::{EXACTLY, Encoder, counted_parts, in_ms};
+use crate::base::limit::Limit;
+use crate::base::token::Token;
+use crate::engine::protocol::{Action, Counted, Request};
+use crate::engine::redis::scripts::Script;
+use crate::engine::redis::wire::command::Command;
+use crate::engine::redis::wire::value::{Value, text};
+
+/// The server has refused a command of counted locks: a script tries them all before it changes
+/// anything.
+pub(super) const TRIES: &str = "try";
+
+impl Encoder {
+    /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
+    pub(super) fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
+        let number = request.limit.number();
+        if let Script::Stay = script {
+            command.arg("2").arg(&*request.name);
+            self.session.keyspace.write_holders(command, &request.name);
+            command.arg(request.token.value()).arg(in_ms(request.lasts()));
+            command.arg("").arg(&*self.session.inbox);
+            command.arg(format_args!("n{number}"));
+            return;
+        }
+        self.write_keys(command, request);
+        command.arg(request.token.value()).arg(in_ms(request.lasts()));
+        let (how, _, at_most) = self.how(request.action);
+        match request.action {
+            Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
+            Action::Release if self.session.foreign_clients => command.arg(request.releases),
+            _ => command.arg(how),
+        };
+        // Also of one try: it names the member.
+        command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
+        command.arg(self.floor(request));
+        command.arg(format_args!("n{number}"));
+        if let (Script::Enter, true) = (script, self.session.may_not_count) {
+            command.arg(TRIES);
+        }
+    }
+}
+
+/// Those that have a lock with this value, `%holders|least limit|phase`: how many they are, then of
+/// each the member and what is left of its lease.
+pub(super) fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
+    let [limit, _] = counted_parts(value)?;
+    let [Value::Int(inside), holders @ ..] = parts else { return None };
+    let holder = |pair: &[Value]| match pair {
+        [member, Value::Int(left)] => {
+            let left = u64::try_from(*left).ok().map(Duration::from_millis)?;
+            Some((token_in(member), left))
+        }
+        _ => None,
+    };
+    Some(Counted {
+        limit: Limit::of(limit.parse().ok()?),
+        inside: u32::try_from(*inside).ok()?,
+        holders: holders.chunks(2).filter_map(holder).collect(),
+    })
+}
+
+/// The token of a member of the holders. One that a foreign client has written is named, and has no owner.
+pub(super) fn token_in(member: &Value) -> Token {
+    let token = text(member).and_then(|member| Some(Token::from_value(member.split_once('|')?.0)));
+    let bytes = if let Value::BulkString(bytes) = member { bytes } else { &[][..] };
+    token.filter(Token::is_ours).unwrap_or_else(|| Token::naming(bytes))
+}
