@@ -47,7 +47,8 @@ async fn send(connection: &mut RedisConnection, requests: &[(Id, Request)]) -> E
     poll_fn(|cx| Poll::Ready(connection.submit(cx, Moment::now(), requests, false, usize::MAX))).await
 }
 
-/// Drives the connection until the batch has its replies.
+/// Drives the connection until the batch has its replies. Some have 100 MB, for which a busy machine
+/// needs long.
 async fn replies(
     connection: &mut RedisConnection,
     batch: &ExpectedBatch,
@@ -56,7 +57,7 @@ async fn replies(
         connection.drive(cx, usize::MAX);
         connection.poll_replies(batch)
     });
-    tokio::time::timeout(Duration::from_secs(10), awaited).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(60), awaited).await.unwrap()
 }
 
 /// Writes all of it, as the server.
