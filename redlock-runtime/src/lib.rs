@@ -93,10 +93,10 @@ pub mod __private {
     pub use std::sync::Arc;
 
     pub use crate::base::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_by};
-    pub use crate::base::owner::{Given, Site};
+    pub use crate::base::owner::{CallSite, ConstOption};
     #[cfg(feature = "once")]
     pub use crate::once::{ReturnsResult, once, run_once, run_once_blocking, run_once_with_guard};
-    pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
+    pub use crate::request::{CallRequest, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
         NoOutput, OutputIsKeptUntilReleased, ReleasedInBackground, Start, Started, call, on_error, run,
         run_blocking, run_in_background, run_with_guard, run_with_guard_in_background,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::one_or_many::OneOrMany;
-use crate::base::owner::{Given, Origin, Site};
+use crate::base::owner::{CallSite, ConstOption, Origin};
 use crate::base::tick::{NominalTime, TickMissed};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Sharing, Wait};
@@ -58,24 +58,24 @@ fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<Stri
 pub struct SiteRequest {
     manager: Option<LockManager>,
     keys: OneOrMany<String>,
-    site: &'static Site,
+    site: &'static CallSite,
 }
 
 /// A lock on the process-wide manager.
 #[doc(hidden)]
-pub fn lock(key: String, site: &'static Site) -> SiteRequest {
+pub fn lock(key: String, site: &'static CallSite) -> SiteRequest {
     SiteRequest { manager: None, keys: OneOrMany::One(key), site }
 }
 
 /// Several locks on the process-wide manager.
 #[doc(hidden)]
-pub fn lock_all<const N: usize>(keys: [String; N], site: &'static Site) -> SiteRequest {
+pub fn lock_all<const N: usize>(keys: [String; N], site: &'static CallSite) -> SiteRequest {
     SiteRequest { manager: None, keys: in_order(keys), site }
 }
 
 /// A lock on this manager.
 #[doc(hidden)]
-pub fn lock_with(manager: &LockManager, key: String, site: &'static Site) -> SiteRequest {
+pub fn lock_with(manager: &LockManager, key: String, site: &'static CallSite) -> SiteRequest {
     SiteRequest { manager: Some(manager.clone()), ..lock(key, site) }
 }
 
@@ -84,7 +84,7 @@ pub fn lock_with(manager: &LockManager, key: String, site: &'static Site) -> Sit
 pub fn lock_all_with<const N: usize>(
     manager: &LockManager,
     keys: [String; N],
-    site: &'static Site,
+    site: &'static CallSite,
 ) -> SiteRequest {
     SiteRequest { manager: Some(manager.clone()), ..lock_all(keys, site) }
 }
@@ -96,23 +96,23 @@ impl SiteRequest {
         let mut request = LockRequest::new(manager, keys);
         request.options.origin = Origin::Site(site);
         request.options.fenced = site.fenced;
-        site.given.iter().fold(request, |request, given| match *given {
-            Given::Ttl(millis) => request.ttl(Duration::from_millis(millis)),
-            Given::Wait(millis) => request.wait(Duration::from_millis(millis)),
-            Given::WaitForever => request.wait_forever(),
-            Given::MaxHold(millis) => request.max_hold(Duration::from_millis(millis)),
-            Given::MinHold(millis) => request.min_hold(Duration::from_millis(millis)),
-            Given::Renew(renew) => request.renew(renew),
-            Given::Cancel => request.on_lost(OnLost::Cancel),
-            Given::Finish => request.on_lost(OnLost::Finish),
-            Given::Error => request.on_lost(OnLost::Error),
-            Given::Reentrant(reentrant) => request.reentrant(reentrant),
-            Given::Shared => request.shared(),
-            Given::Permits(permits) => request.permits(permits),
-            Given::Tick(millis) => request.tick(Duration::from_millis(millis)),
-            Given::TickSkip => request.tick_missed(TickMissed::Skip),
-            Given::TickRetry => request.tick_missed(TickMissed::Retry),
-            Given::ReleaseInBackground(in_background) => request.release_in_background(in_background),
+        site.options.iter().fold(request, |request, option| match *option {
+            ConstOption::Ttl(millis) => request.ttl(Duration::from_millis(millis)),
+            ConstOption::Wait(millis) => request.wait(Duration::from_millis(millis)),
+            ConstOption::WaitForever => request.wait_forever(),
+            ConstOption::MaxHold(millis) => request.max_hold(Duration::from_millis(millis)),
+            ConstOption::MinHold(millis) => request.min_hold(Duration::from_millis(millis)),
+            ConstOption::Renew(renew) => request.renew(renew),
+            ConstOption::Cancel => request.on_lost(OnLost::Cancel),
+            ConstOption::Finish => request.on_lost(OnLost::Finish),
+            ConstOption::Error => request.on_lost(OnLost::Error),
+            ConstOption::Reentrant(reentrant) => request.reentrant(reentrant),
+            ConstOption::Shared => request.shared(),
+            ConstOption::Permits(permits) => request.permits(permits),
+            ConstOption::Tick(millis) => request.tick(Duration::from_millis(millis)),
+            ConstOption::TickSkip => request.tick_missed(TickMissed::Skip),
+            ConstOption::TickRetry => request.tick_missed(TickMissed::Retry),
+            ConstOption::ReleaseInBackground(in_background) => request.release_in_background(in_background),
         })
     }
 }
@@ -120,28 +120,28 @@ impl SiteRequest {
 /// What runs a body takes both.
 #[doc(hidden)]
 #[derive(Debug)]
-pub enum Asked {
+pub enum CallRequest {
     Site(SiteRequest),
     Options(LockRequest),
 }
 
-impl From<SiteRequest> for Asked {
+impl From<SiteRequest> for CallRequest {
     fn from(request: SiteRequest) -> Self {
         Self::Site(request)
     }
 }
 
-impl From<LockRequest> for Asked {
+impl From<LockRequest> for CallRequest {
     fn from(request: LockRequest) -> Self {
         Self::Options(request)
     }
 }
 
-impl From<Asked> for LockRequest {
-    fn from(asked: Asked) -> Self {
-        match asked {
-            Asked::Site(request) => request.with_options(),
-            Asked::Options(request) => request,
+impl From<CallRequest> for LockRequest {
+    fn from(request: CallRequest) -> Self {
+        match request {
+            CallRequest::Site(request) => request.with_options(),
+            CallRequest::Options(request) => request,
         }
     }
 }

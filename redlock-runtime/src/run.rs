@@ -18,7 +18,7 @@ use crate::base::telemetry::{self, BodySpan};
 use crate::guard::{LockGuard, PendingRelease};
 use crate::options::{AtEnd, OnLost};
 use crate::reentrancy::{self, Scope};
-use crate::request::{Asked, LockRequest};
+use crate::request::{CallRequest, LockRequest};
 
 pin_project! {
     /// Looks after the lease of a body that is polled.
@@ -199,8 +199,8 @@ pin_project! {
 }
 
 impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
-    fn new(asked: impl Into<Asked>, body: Slot<B, F>) -> Self {
-        Self::Body { first: PhantomData, body, call: Call::New { asked: Some(asked.into()) } }
+    fn new(request: impl Into<CallRequest>, body: Slot<B, F>) -> Self {
+        Self::Body { first: PhantomData, body, call: Call::New { request: Some(request.into()) } }
     }
 
     /// Releases the lock of a body that is done, and whose output is in `polled`.
@@ -245,8 +245,8 @@ pin_project! {
 }
 
 impl<B: Start<F>, F: Future> ReleasedInBackground<B, F> {
-    fn new(asked: impl Into<Asked>, body: Slot<B, F>) -> Self {
-        Self { first: PhantomData, body, call: Call::New { asked: Some(asked.into()) } }
+    fn new(request: impl Into<CallRequest>, body: Slot<B, F>) -> Self {
+        Self { first: PhantomData, body, call: Call::New { request: Some(request.into()) } }
     }
 }
 
@@ -378,15 +378,15 @@ fn after_release(
 enum Held {
     Alone(LockGuard),
     Shared(Arc<LockGuard>),
-    Given,
+    Taken,
 }
 
 impl Held {
     fn share(&mut self) -> Option<Arc<LockGuard>> {
-        let shared = match std::mem::replace(self, Self::Given) {
+        let shared = match std::mem::replace(self, Self::Taken) {
             Self::Alone(guard) => Arc::new(guard),
             Self::Shared(guard) => guard,
-            Self::Given => return None,
+            Self::Taken => return None,
         };
         *self = Self::Shared(Arc::clone(&shared));
         Some(shared)
@@ -397,7 +397,7 @@ impl Held {
         let guard = match self {
             Self::Alone(guard) => guard,
             Self::Shared(guard) => guard,
-            Self::Given => return None,
+            Self::Taken => return None,
         };
         if in_background {
             guard.release_in_background();
@@ -411,7 +411,7 @@ pin_project! {
     /// What happens around a body, whatever its type.
     #[project = CallProjection]
     enum Call {
-        New { asked: Option<Asked> },
+        New { request: Option<CallRequest> },
         Acquire { acquire: Acquire, at_end: AtEnd },
         Run { #[pin] lease: Watch, held: Held },
         Done,
@@ -442,10 +442,10 @@ impl Call {
     /// Makes the body once the lock is held.
     #[inline(never)]
     fn poll_lock(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) {
-        if let CallProjection::New { asked } = self.as_mut().project()
-            && let Some(asked) = asked.take()
+        if let CallProjection::New { request } = self.as_mut().project()
+            && let Some(request) = request.take()
         {
-            let request = LockRequest::from(asked);
+            let request = LockRequest::from(request);
             let at_end = request.options.at_end;
             self.set(Self::Acquire { acquire: request.acquire(), at_end });
         }
@@ -506,36 +506,38 @@ impl Call {
 
 /// Runs a future that has not been polled under the lock.
 #[inline]
-pub fn run<F: Future>((asked, body): (impl Into<Asked>, F)) -> OutputIsKeptUntilReleased<Started, F> {
-    OutputIsKeptUntilReleased::new(asked, Slot::Run { future: body })
+pub fn run<F: Future>((request, body): (impl Into<CallRequest>, F)) -> OutputIsKeptUntilReleased<Started, F> {
+    OutputIsKeptUntilReleased::new(request, Slot::Run { future: body })
 }
 
 /// Runs the future that a function makes of the guard under the lock.
 #[inline]
-pub fn run_with_guard<B, F>((asked, body): (impl Into<Asked>, B)) -> OutputIsKeptUntilReleased<B, F>
+pub fn run_with_guard<B, F>((request, body): (impl Into<CallRequest>, B)) -> OutputIsKeptUntilReleased<B, F>
 where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    OutputIsKeptUntilReleased::new(asked, Slot::Start { start: body })
+    OutputIsKeptUntilReleased::new(request, Slot::Start { start: body })
 }
 
 /// [`run`], and does not wait for the release.
 #[inline]
 pub fn run_in_background<F: Future>(
-    (asked, body): (impl Into<Asked>, F),
+    (request, body): (impl Into<CallRequest>, F),
 ) -> ReleasedInBackground<Started, F> {
-    ReleasedInBackground::new(asked, Slot::Run { future: body })
+    ReleasedInBackground::new(request, Slot::Run { future: body })
 }
 
 /// [`run_with_guard`], and does not wait for the release.
 #[inline]
-pub fn run_with_guard_in_background<B, F>((asked, body): (impl Into<Asked>, B)) -> ReleasedInBackground<B, F>
+pub fn run_with_guard_in_background<B, F>(
+    (request, body): (impl Into<CallRequest>, B),
+) -> ReleasedInBackground<B, F>
 where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    ReleasedInBackground::new(asked, Slot::Start { start: body })
+    ReleasedInBackground::new(request, Slot::Start { start: body })
 }
 
 /// Runs a sync body under the lock.
@@ -543,9 +545,12 @@ where
 /// # Errors
 ///
 /// As [`LockRequest::run_blocking`].
-pub fn run_blocking<R>(asked: impl Into<Asked>, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+pub fn run_blocking<R>(
+    request: impl Into<CallRequest>,
+    body: impl FnOnce(&LockGuard) -> R,
+) -> Result<R, LockError> {
     let mut place = None;
-    match HeldHere::acquire(asked, &mut place) {
+    match HeldHere::acquire(request, &mut place) {
         Ok(held) => {
             let output = {
                 let _entered = held.span.enter();
@@ -670,8 +675,8 @@ impl HeldHere {
     // It stays in one place and the error is in a box, because each copy would be on the stack
     // below each body.
     #[inline(never)]
-    fn acquire(asked: impl Into<Asked>, place: &mut Option<Self>) -> Result<&Self, Box<LockError>> {
-        let request = LockRequest::from(asked.into());
+    fn acquire(request: impl Into<CallRequest>, place: &mut Option<Self>) -> Result<&Self, Box<LockError>> {
+        let request = LockRequest::from(request.into());
         let at_end = request.options.at_end;
         let guard = request.acquire_blocking()?;
         let here = reentrancy::enter_here(guard.scope());

@@ -39,13 +39,13 @@ pub trait IsNoResult {
 impl<R> IsNoResult for TickOutcome<'_, R> {}
 
 pin_project! {
-    /// The future of a body, whose value is checked under its lock.
+    /// A body that marks its tick as failed if it returns an `Err`, while its lock is still held.
     ///
     /// The check is a plain function, because a closure would be a type parameter: rustc cannot prove
     /// `FnOnce(&F::Output)` of a closure in a task that is spawned, where the output borrows or is a
     /// `Box<dyn …>`.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Noted<F>
+    pub struct FailTickOnErr<F>
     where
         F: Future,
     {
@@ -55,12 +55,12 @@ pin_project! {
     }
 }
 
-/// A body that leaves its tick to others if its value has failed.
-pub fn noted<F: Future>(body: F, has_failed: fn(&F::Output) -> bool) -> Noted<F> {
-    Noted { body, has_failed }
+/// Returns a body that marks its tick as failed if it returns an `Err`: another process may run it.
+pub fn fail_tick_on_err<F: Future>(body: F, has_failed: fn(&F::Output) -> bool) -> FailTickOnErr<F> {
+    FailTickOnErr { body, has_failed }
 }
 
-impl<F: Future> Future for Noted<F> {
+impl<F: Future> Future for FailTickOnErr<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -75,8 +75,8 @@ impl<F: Future> Future for Noted<F> {
     }
 }
 
-/// [`noted`] for a sync body.
-pub fn noted_blocking<R>(
+/// Does the same as [`fail_tick_on_err`] for a sync body.
+pub fn fail_tick_on_err_blocking<R>(
     body: impl FnOnce(&LockGuard) -> R,
     has_failed: impl FnOnce(&R) -> bool,
 ) -> impl FnOnce(&LockGuard) -> R {

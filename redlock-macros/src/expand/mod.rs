@@ -221,7 +221,7 @@ impl<'a> Expansion<'a> {
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
-        let closure = self.noted("noted_blocking", quote!(#attr #closure));
+        let closure = self.fail_tick_on_err("fail_tick_on_err_blocking", quote!(#attr #closure));
         let run = Ident::new(
             if self.args.once.is_some() { "run_once_blocking" } else { "run_blocking" },
             Span::mixed_site(),
@@ -268,8 +268,8 @@ impl<'a> Expansion<'a> {
                     );
                 }
                 let body_name = &self.body;
-                let noted = self.noted("noted", call.to_token_stream());
-                let body = quote_spanned!(Span::mixed_site()=> let #body_name = #noted;);
+                let future = self.fail_tick_on_err("fail_tick_on_err", call.to_token_stream());
+                let body = quote_spanned!(Span::mixed_site()=> let #body_name = #future;);
                 let run = self.awaited(&lock, &body, false);
                 let block = theirs(call.span(), run);
                 quote_spanned!(Span::mixed_site()=> async move #block)
@@ -292,7 +292,7 @@ impl<'a> Expansion<'a> {
         let (attr, future) = match self.args.binding() {
             None => {
                 let (attr, body) = self.body(brace, &TokenStream::new(), stmts);
-                (attr, self.noted("noted", quote_spanned!(brace=> async move #body)))
+                (attr, self.fail_tick_on_err("fail_tick_on_err", quote_spanned!(brace=> async move #body)))
             }
             Some(name) => {
                 // The parameter has the same name, so that rustc names the user's guard where it
@@ -306,7 +306,8 @@ impl<'a> Expansion<'a> {
                     quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;)
                 };
                 let (attr, body) = self.body(brace, &bind, stmts);
-                let future = self.noted("noted", quote_spanned!(brace=> async move #body));
+                let future =
+                    self.fail_tick_on_err("fail_tick_on_err", quote_spanned!(brace=> async move #body));
                 let closure =
                     quote_spanned!(span=> move |#guard: #krate::__private::Arc<#krate::LockGuard>| #future);
                 (attr, closure)
@@ -319,10 +320,10 @@ impl<'a> Expansion<'a> {
         )
     }
 
-    // Output:  noted(async move { … }, |output| TickOutcome::of(output).has_failed())
+    // Output:  fail_tick_on_err(async move { … }, |output| TickOutcome::of(output).has_failed())
     /// With `tick_missed = "retry"`, a body whose value is an `Err` leaves its tick to others. Whether
     /// the value is a `Result` is for the compiler to say: an alias can hide it from this crate.
-    fn noted(&self, function: &str, body: TokenStream) -> TokenStream {
+    fn fail_tick_on_err(&self, function: &str, body: TokenStream) -> TokenStream {
         let is_retried =
             self.args.tick_missed.as_ref().and_then(|missed| missed.value) == Some(WhenMissed::Retry);
         if !is_retried || !self.output.returns() {

@@ -35,18 +35,18 @@ impl Request<'_> {
     //              let key = KeyTemplate::new();
     //              lock(
     //                  key.render(format_args!("stock:{sku}", sku = key.escape(&sku))),
-    //                  &Site {
+    //                  &CallSite {
     //                      function: concat!(module_path!(), "::purchase"),
     //                      template: "stock:{sku}",
     //                      fenced: false,
-    //                      given: &[Given::Ttl(10_000)],
+    //                      options: &[ConstOption::Ttl(10_000)],
     //                  },
     //              )
     //          };
     //
     // Output:  let lock = {
     //              let key = KeyTemplate::new();
-    //              lock_all([key.render(…), key.render(…)], &Site { … }).with_options().ttl(limit)
+    //              lock_all([key.render(…), key.render(…)], &CallSite { … }).with_options().ttl(limit)
     //          };
     pub(super) fn tokens(self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, lock, key, .. } = self;
@@ -60,8 +60,8 @@ impl Request<'_> {
             // Only after an error: the output is not used.
             (None, None) => ("lock", TokenStream::new(), [].as_slice()),
         };
-        let (given, calls) = self.options();
-        let site = self.site(keys, &given);
+        let (constants, calls) = self.options();
+        let site = self.site(keys, &constants);
         let mut request = if let Some(manager) = &args.manager {
             let method = Ident::new(&format!("{method}_with"), span);
             with_manager(
@@ -140,20 +140,20 @@ impl Request<'_> {
         }
     }
 
-    // Output: &Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}",
-    // fenced: false, given: &[…] }
-    fn site(self, keys: &[Key], given: &[TokenStream]) -> TokenStream {
+    // Output: &CallSite { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}",
+    // fenced: false, options: &[…] }
+    fn site(self, keys: &[Key], constants: &[TokenStream]) -> TokenStream {
         let Self { args, krate, .. } = self;
         let span = Span::mixed_site();
         let function = format!("::{}", self.function.unraw());
         let template = template(keys);
         let fenced = args.binding().is_some();
         quote_spanned! {span=>
-            &#krate::__private::Site {
+            &#krate::__private::CallSite {
                 function: ::core::concat!(::core::module_path!(), #function),
                 template: #template,
                 fenced: #fenced,
-                given: &[#(#krate::__private::Given::#given),*],
+                options: &[#(#krate::__private::ConstOption::#constants),*],
             }
         }
     }

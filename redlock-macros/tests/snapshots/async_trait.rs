@@ -68,13 +68,13 @@ where
                                     "",
                                 )
                             },
-                            &::redlocked::__private::Site {
+                            &::redlocked::__private::CallSite {
                                 function: ::core::concat!(
                                     ::core::module_path!(), "::transfer"
                                 ),
                                 template: "{self.tenant}:{a}",
                                 fenced: false,
-                                given: &[],
+                                options: &[],
                             },
                         )
                     };

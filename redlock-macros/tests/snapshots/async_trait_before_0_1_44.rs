@@ -44,11 +44,11 @@ where
                                     "",
                                 )
                             },
-                            &::redlocked::__private::Site {
+                            &::redlocked::__private::CallSite {
                                 function: ::core::concat!(::core::module_path!(), "::load"),
                                 template: "{self.tenant}:{id}",
                                 fenced: false,
-                                given: &[],
+                                options: &[],
                             },
                         )
                     };

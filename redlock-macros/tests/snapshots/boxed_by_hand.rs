@@ -13,11 +13,11 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
                                 ),
                                 "",
                             ),
-                            &::redlocked::__private::Site {
+                            &::redlocked::__private::CallSite {
                                 function: ::core::concat!(::core::module_path!(), "::walk"),
                                 template: "{path}",
                                 fenced: false,
-                                given: &[],
+                                options: &[],
                             },
                         )
                     };

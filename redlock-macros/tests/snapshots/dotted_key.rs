@@ -66,11 +66,11 @@ async fn send(&self, req: &Request, pair: (u8, u8), plain: &str) -> Result<(), E
                                 "",
                             )
                         },
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(::core::module_path!(), "::send"),
                             template: "{TENANT}:{{{self.kind}}}:{req.user.id:04}:{pair.0}:{plain}:{req.user.id}",
                             fenced: false,
-                            given: &[],
+                            options: &[],
                         },
                     )
                 };

@@ -6,11 +6,11 @@ async fn ship(order: Order) -> Result<(), Error> {
                         crate::vendor::redlocked::__private::key(
                             &("order:".to_owned() + &order.id()),
                         ),
-                        &crate::vendor::redlocked::__private::Site {
+                        &crate::vendor::redlocked::__private::CallSite {
                             function: ::core::concat!(::core::module_path!(), "::ship"),
                             template: "",
                             fenced: false,
-                            given: &[],
+                            options: &[],
                         },
                     )
                     .with_options()

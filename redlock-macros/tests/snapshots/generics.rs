@@ -18,11 +18,11 @@ where
                     ),
                     "",
                 ),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::generics"),
                     template: "{id}",
                     fenced: false,
-                    given: &[],
+                    options: &[],
                 },
             )
         };

@@ -3,11 +3,11 @@ async fn post(entry: Entry) -> Result<(), Error> {
             ::redlocked::__private::call(move || {
                 let __lock = ::redlocked::__private::lock(
                     ::redlocked::__private::key("ledger"),
-                    &::redlocked::__private::Site {
+                    &::redlocked::__private::CallSite {
                         function: ::core::concat!(::core::module_path!(), "::post"),
                         template: "ledger",
                         fenced: true,
-                        given: &[],
+                        options: &[],
                     },
                 );
                 let __body = move |

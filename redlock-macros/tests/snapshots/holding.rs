@@ -3,16 +3,16 @@ async fn nightly(&self) -> Result<(), Error> {
             ::redlocked::__private::call(move || {
                 let __lock = ::redlocked::__private::lock(
                         ::redlocked::__private::key("nightly"),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::nightly"
                             ),
                             template: "nightly",
                             fenced: false,
-                            given: &[
-                                ::redlocked::__private::Given::MaxHold(3600000),
-                                ::redlocked::__private::Given::Finish,
-                                ::redlocked::__private::Given::Reentrant(true),
+                            options: &[
+                                ::redlocked::__private::ConstOption::MaxHold(3600000),
+                                ::redlocked::__private::ConstOption::Finish,
+                                ::redlocked::__private::ConstOption::Reentrant(true),
                             ],
                         },
                     )

@@ -40,11 +40,11 @@ async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError>
                         },
                         ::redlocked::__private::key(&audit_key(from)),
                     ],
-                    &::redlocked::__private::Site {
+                    &::redlocked::__private::CallSite {
                         function: ::core::concat!(::core::module_path!(), "::transfer"),
                         template: "account:{from}, account:{to.id}, *",
                         fenced: false,
-                        given: &[::redlocked::__private::Given::Wait(5000)],
+                        options: &[::redlocked::__private::ConstOption::Wait(5000)],
                     },
                 )
             };

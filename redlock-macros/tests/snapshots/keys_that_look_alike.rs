@@ -66,11 +66,11 @@ async fn alike(&self, a: A, a_b: B, a_b_c: u8) -> Result<(), Error> {
                                 "",
                             )
                         },
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(::core::module_path!(), "::alike"),
                             template: "{a.b_c}:{a_b.c}:{a_b_c}:{self}:{a.b_c:04}",
                             fenced: false,
-                            given: &[],
+                            options: &[],
                         },
                     )
                 };

@@ -2,11 +2,11 @@ async fn lead() -> ! {
     match ::redlocked::__private::run({
             let __lock = ::redlocked::__private::lock(
                 ::redlocked::__private::key("leader"),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::lead"),
                     template: "leader",
                     fenced: false,
-                    given: &[::redlocked::__private::Given::WaitForever],
+                    options: &[::redlocked::__private::ConstOption::WaitForever],
                 },
             );
             let __body = async move {

@@ -3,11 +3,11 @@ async fn nightly() -> Result<Outcome, Error> {
             ::redlocked::__private::call(move || {
                 let __lock = ::redlocked::__private::lock(
                     ::redlocked::__private::key("nightly"),
-                    &::redlocked::__private::Site {
+                    &::redlocked::__private::CallSite {
                         function: ::core::concat!(::core::module_path!(), "::nightly"),
                         template: "nightly",
                         fenced: false,
-                        given: &[::redlocked::__private::Given::Wait(0)],
+                        options: &[::redlocked::__private::ConstOption::Wait(0)],
                     },
                 );
                 let __body = async move {

@@ -12,11 +12,11 @@ async fn count(n: u32) {
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(::core::module_path!(), "::count"),
                             template: "n:{n:04}",
                             fenced: false,
-                            given: &[],
+                            options: &[],
                         },
                     )
                 };

@@ -28,13 +28,13 @@ async fn patterns(
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::patterns"
                             ),
                             template: "{sku}:{x}:{y}:{first}:{whole:?}:{type}",
                             fenced: false,
-                            given: &[],
+                            options: &[],
                         },
                     )
                 };

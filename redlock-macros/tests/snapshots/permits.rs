@@ -12,13 +12,13 @@ async fn send(host: &str, mail: &Mail) -> Result<(), MailError> {
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(::core::module_path!(), "::send"),
                             template: "smtp:{host}",
                             fenced: false,
-                            given: &[
-                                ::redlocked::__private::Given::Wait(30000),
-                                ::redlocked::__private::Given::Permits(5),
+                            options: &[
+                                ::redlocked::__private::ConstOption::Wait(30000),
+                                ::redlocked::__private::ConstOption::Permits(5),
                             ],
                         },
                     )

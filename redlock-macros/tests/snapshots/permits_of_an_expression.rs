@@ -28,11 +28,11 @@ fn import(tenant: &Tenant) -> Result<(), ImportError> {
                             "",
                         )
                     },
-                    &::redlocked::__private::Site {
+                    &::redlocked::__private::CallSite {
                         function: ::core::concat!(::core::module_path!(), "::import"),
                         template: "tenant:{tenant.id}",
                         fenced: false,
-                        given: &[],
+                        options: &[],
                     },
                 )
                 .with_options()

@@ -12,15 +12,15 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::purchase"
                             ),
                             template: "stock:{sku}",
                             fenced: false,
-                            given: &[
-                                ::redlocked::__private::Given::Ttl(10000),
-                                ::redlocked::__private::Given::Wait(5000),
+                            options: &[
+                                ::redlocked::__private::ConstOption::Ttl(10000),
+                                ::redlocked::__private::ConstOption::Wait(5000),
                             ],
                         },
                     )

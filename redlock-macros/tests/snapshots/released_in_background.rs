@@ -12,14 +12,16 @@ async fn purchase(sku: &str) -> Result<Receipt, ShopError> {
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::purchase"
                             ),
                             template: "stock:{sku}",
                             fenced: false,
-                            given: &[
-                                ::redlocked::__private::Given::ReleaseInBackground(true),
+                            options: &[
+                                ::redlocked::__private::ConstOption::ReleaseInBackground(
+                                    true,
+                                ),
                             ],
                         },
                     )

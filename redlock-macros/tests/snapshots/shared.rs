@@ -12,13 +12,13 @@ async fn read_catalogue(shop: &str) -> Result<Catalogue, ShopError> {
                             ),
                             "",
                         ),
-                        &::redlocked::__private::Site {
+                        &::redlocked::__private::CallSite {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::read_catalogue"
                             ),
                             template: "catalogue:{shop}",
                             fenced: false,
-                            given: &[::redlocked::__private::Given::Shared],
+                            options: &[::redlocked::__private::ConstOption::Shared],
                         },
                     )
                 };

@@ -2,11 +2,11 @@ fn post(entry: Entry) -> Result<(), Error> {
     let __lock = ::redlocked::__private::call(|| {
         let __lock = ::redlocked::__private::lock(
             ::redlocked::__private::key("ledger"),
-            &::redlocked::__private::Site {
+            &::redlocked::__private::CallSite {
                 function: ::core::concat!(::core::module_path!(), "::post"),
                 template: "ledger",
                 fenced: true,
-                given: &[],
+                options: &[],
             },
         );
         __lock

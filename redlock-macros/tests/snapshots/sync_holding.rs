@@ -2,16 +2,16 @@ fn nightly(max: Duration) -> Result<(), Error> {
     let __lock = ::redlocked::__private::call(|| {
         let __lock = ::redlocked::__private::lock(
                 ::redlocked::__private::key("nightly"),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::nightly"),
                     template: "nightly",
                     fenced: false,
-                    given: &[
-                        ::redlocked::__private::Given::Ttl(10000),
-                        ::redlocked::__private::Given::Wait(1000),
-                        ::redlocked::__private::Given::MinHold(300000),
-                        ::redlocked::__private::Given::Renew(true),
-                        ::redlocked::__private::Given::Reentrant(false),
+                    options: &[
+                        ::redlocked::__private::ConstOption::Ttl(10000),
+                        ::redlocked::__private::ConstOption::Wait(1000),
+                        ::redlocked::__private::ConstOption::MinHold(300000),
+                        ::redlocked::__private::ConstOption::Renew(true),
+                        ::redlocked::__private::ConstOption::Reentrant(false),
                     ],
                 },
             )

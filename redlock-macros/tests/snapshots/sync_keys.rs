@@ -3,11 +3,11 @@ fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
         let __lock = ::redlocked::__private::lock_all_with(
             &self.locks,
             [::redlocked::__private::key(&left), ::redlocked::__private::key(&right)],
-            &::redlocked::__private::Site {
+            &::redlocked::__private::CallSite {
                 function: ::core::concat!(::core::module_path!(), "::merge"),
                 template: "",
                 fenced: false,
-                given: &[],
+                options: &[],
             },
         );
         __lock

@@ -14,13 +14,13 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
                     ),
                     "",
                 ),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::report"),
                     template: "report:{name}",
                     fenced: false,
-                    given: &[
-                        ::redlocked::__private::Given::WaitForever,
-                        ::redlocked::__private::Given::Renew(false),
+                    options: &[
+                        ::redlocked::__private::ConstOption::WaitForever,
+                        ::redlocked::__private::ConstOption::Renew(false),
                     ],
                 },
             )

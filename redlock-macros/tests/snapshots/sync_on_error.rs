@@ -11,11 +11,11 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
                     ),
                     "",
                 ),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::count"),
                     template: "n:{n:04}",
                     fenced: false,
-                    given: &[::redlocked::__private::Given::Wait(0)],
+                    options: &[::redlocked::__private::ConstOption::Wait(0)],
                 },
             )
         };

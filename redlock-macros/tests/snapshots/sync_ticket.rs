@@ -11,11 +11,11 @@ fn begin(id: u64) -> Result<Ticket, Error> {
                     ),
                     "",
                 ),
-                &::redlocked::__private::Site {
+                &::redlocked::__private::CallSite {
                     function: ::core::concat!(::core::module_path!(), "::begin"),
                     template: "export:{id}",
                     fenced: true,
-                    given: &[],
+                    options: &[],
                 },
             )
         };

@@ -44,7 +44,7 @@ pub(crate) struct Requester {
     /// When the text was made, in seconds since 1970.
     time: u64,
     /// The site of the last request, known by its address.
-    site: Option<&'static Site>,
+    site: Option<&'static CallSite>,
     text: String,
     /// The length of the text without the function.
     without_function: usize,
@@ -138,7 +138,7 @@ impl fmt::Debug for Owner {
 
 /// An annotated function, as the attribute writes it.
 #[derive(Debug)]
-pub struct Site {
+pub struct CallSite {
     /// `module::function`.
     pub function: &'static str,
     /// The templates of its keys, such as `stock:{sku}`; empty where the keys are expressions.
@@ -146,12 +146,12 @@ pub struct Site {
     /// The body has a guard, and can see its fencing token.
     pub fenced: bool,
     /// The options that the attribute gives as constants: one that it leaves out is not here.
-    pub given: &'static [Given],
+    pub options: &'static [ConstOption],
 }
 
 /// An option of an annotated function, with its constant value. Lengths are in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub enum Given {
+pub enum ConstOption {
     /// `ttl = "10s"`
     Ttl(u64),
     /// `wait = "5s"`
@@ -193,7 +193,7 @@ pub(crate) enum Origin {
     #[default]
     Unnamed,
     Label(Arc<str>),
-    Site(&'static Site),
+    Site(&'static CallSite),
 }
 
 impl Origin {
@@ -203,8 +203,8 @@ impl Origin {
         match self {
             Self::Unnamed => None,
             Self::Label(label) => Some(label),
-            Self::Site(Site { function, template: "", .. }) => Some(function),
-            Self::Site(Site { template, .. }) => Some(template),
+            Self::Site(CallSite { function, template: "", .. }) => Some(function),
+            Self::Site(CallSite { template, .. }) => Some(template),
         }
     }
 
@@ -229,8 +229,12 @@ mod tests {
 
     #[test]
     fn an_owner_says_the_process_the_time_and_the_function() {
-        let site =
-            &Site { function: "shop::stock::purchase", template: "stock:{sku}", fenced: false, given: &[] };
+        let site = &CallSite {
+            function: "shop::stock::purchase",
+            template: "stock:{sku}",
+            fenced: false,
+            options: &[],
+        };
         let owner = Owner::read(&written(&Origin::Site(site)));
         assert_eq!(owner.name(), format!("{}:7", host::name()));
         assert_eq!(owner.function(), Some("shop::stock::purchase"));
@@ -259,10 +263,10 @@ mod tests {
 
     #[test]
     fn the_next_request_of_another_function_says_so() {
-        const fn site(function: &'static str) -> Site {
-            Site { function, template: "", fenced: false, given: &[] }
+        const fn site(function: &'static str) -> CallSite {
+            CallSite { function, template: "", fenced: false, options: &[] }
         }
-        static SITES: [Site; 2] = [site("shop::purchase"), site("refund")];
+        static SITES: [CallSite; 2] = [site("shop::purchase"), site("refund")];
         let [purchase, refund] = SITES.each_ref().map(Origin::Site);
         let mut requester = Requester::default();
         for (origin, function) in [
