@@ -16,7 +16,8 @@ use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 use tokio::runtime::{Builder, Runtime};
 
-const TTL: Duration = SECOND;
+/// A loaded machine stands still for a part of it.
+const TTL: Duration = Duration::from_secs(3);
 
 /// The connections of engines, which subscribe to an inbox, by their numbers.
 fn connections(server: &RedisServer) -> Vec<String> {
@@ -41,12 +42,12 @@ fn blocked_in_a_body(runtime: &Runtime, threads: usize) {
     runtime.block_on(async {
         let outcome = locks.lock("k").ttl(TTL).run(async |guard| {
             for _ in 1..threads {
-                tokio::spawn(async { thread::sleep(3 * TTL) });
+                tokio::spawn(async { thread::sleep(TTL * 3 / 2) });
             }
             waits.send(()).unwrap();
             eventually("another caller waits", || server.keys().len() == 2);
             let value: String = server.run("GET lock:k");
-            thread::sleep(3 * TTL);
+            thread::sleep(TTL * 3 / 2);
             assert!(guard.is_held());
             let still: String = server.run("GET lock:k");
             assert_eq!(still.trim_end_matches('!'), value.trim_end_matches('!'), "no waiter got the lock");
@@ -90,7 +91,7 @@ fn a_dropped_runtime_loses_no_lock_and_leaves_no_key() {
         tokio::task::yield_now().await;
     });
     drop(runtime);
-    thread::sleep(3 * TTL);
+    thread::sleep(TTL * 3 / 2);
     assert!(guard.is_held() && probe.lock("held").acquire_blocking().unwrap_err().is_busy());
     assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
     drop(busy);
@@ -123,7 +124,7 @@ fn a_guard_that_is_held_between_two_uses_of_its_runtime_is_renewed_and_released(
     let locks = runtime.block_on(LockManager::connect(&server.url())).unwrap();
     for _ in 0..2 {
         let guard = runtime.block_on(locks.lock("k").ttl(TTL).acquire()).unwrap();
-        thread::sleep(2 * TTL);
+        thread::sleep(TTL * 3 / 2);
         assert!(guard.is_held());
         drop(guard);
         assert!(server.keys().is_empty(), "a guard outside tokio waits for its release");
@@ -175,7 +176,7 @@ fn a_runtime_without_drivers_or_with_a_clock_that_stands_still_is_served() {
         runtime.block_on(async {
             let locks = LockManager::connect(&server.url()).await.unwrap();
             let guard = locks.lock("k").ttl(TTL).acquire().await.unwrap();
-            thread::sleep(2 * TTL);
+            thread::sleep(TTL * 3 / 2);
             assert!(guard.is_held());
             assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
         });
@@ -229,7 +230,7 @@ fn an_engine_with_a_thread_of_its_own_moves_nowhere() {
         let before = connections(&server);
         assert_eq!(before.len(), 1);
         let guard = locks.lock("k").ttl(TTL).acquire().await.unwrap();
-        thread::sleep(2 * TTL);
+        thread::sleep(TTL * 3 / 2);
         assert!(guard.is_held());
         drop(guard);
         eventually("released", || server.keys().is_empty());
@@ -290,9 +291,9 @@ fn a_sync_body_that_runs_for_long_is_renewed_and_hears_of_a_loss() {
     let locks = connect(&server);
     locks
         .lock("short")
-        .ttl(TTL / 5)
+        .ttl(TTL)
         .run_blocking(|guard| {
-            thread::sleep(TTL);
+            thread::sleep(TTL * 3 / 2);
             assert!(guard.is_held());
         })
         .unwrap();
