@@ -26,7 +26,7 @@
 //! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
 //! | a grant before its place is ignored | `lock_table/lock/replies.rs`: `deferred_push` dropped | `bursts_are_served_at_once` |
 
-use super::{is_clean, is_clean_with, is_found_with};
+use super::{is_clean, is_clean_with};
 use kit::chaos::environment::cluster::ClusterNodes;
 use kit::chaos::environment::one_server::{OneServer, Plan};
 
@@ -104,16 +104,4 @@ fn a_lock_is_held_as_long_as_its_holder_thinks_while_the_rights_differ_in_a_clus
 #[test]
 fn a_holder_is_told_when_its_lock_is_taken_away() {
     is_clean(|_| OneServer::of(Plan::OPERATORS), 5);
-}
-
-#[test]
-fn a_full_server_that_keeps_what_is_given_back_is_found() {
-    let kept = ("is_fenced and redis.pcall('INCR', KEYS[3])", "is_fenced and redis.call ('INCR', KEYS[3])");
-    is_found_with(Plan::FULL, kept, |history| history.liveness.unused() > 0);
-}
-
-#[test]
-fn a_lock_that_is_left_for_nobody_is_found() {
-    let kept = ("then return redis.call('DEL', KEYS[1])", "then return 1                         ");
-    is_found_with(Plan::DROPPED_CALLS, kept, |history| history.liveness.ownerless() > 0);
 }

@@ -100,7 +100,8 @@ impl<G: Environment> Chaos<G> {
     /// Goes on until that time has passed, or until `enough`, which is checked now and then; then
     /// lets all calls end.
     pub fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
-        let foreign_client = self.go_on(lasts, enough);
+        let start = Instant::now();
+        let foreign_client = self.go_on(|_| start.elapsed() < lasts, enough);
         self.thaw(true);
         self.environment.heal(true, &mut self.log);
         let foreign = foreign_client.map(|(foreign_client, holds)| {
@@ -112,14 +113,17 @@ impl<G: Environment> Chaos<G> {
         self.settle(u64::MAX);
     }
 
-    /// Goes on until `found`; then ends at once, and kills all workers. False when the time is
-    /// over.
-    pub fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
+    /// Goes on until `found`, which is checked now and then; then ends at once, and kills all workers.
+    /// False when so many calls have ended before.
+    pub fn search(&mut self, calls: u64, mut found: impl FnMut(&Self) -> bool) -> bool {
         let mut is_found = false;
-        let foreign_client = self.go_on(limit, |chaos| {
-            is_found = found(chaos);
-            is_found
-        });
+        let foreign_client = self.go_on(
+            |chaos| chaos.history.calls.count() < calls,
+            |chaos| {
+                is_found = found(chaos);
+                is_found
+            },
+        );
         for mut running in std::mem::take(&mut self.workers) {
             running.worker.kill();
             self.history.record(running.number, running.worker.last_words());
@@ -135,17 +139,16 @@ impl<G: Environment> Chaos<G> {
 
     fn go_on(
         &mut self,
-        lasts: Duration,
+        goes_on: impl Fn(&Self) -> bool,
         mut enough: impl FnMut(&Self) -> bool,
     ) -> Option<(ForeignClient, Receiver<Hold>)> {
         /// No hold is longer, and no report comes later.
         const LONG: u64 = 120_000_000_000;
-        let start = Instant::now();
         let connect = self.environment.foreign_client();
         let foreign_client =
             connect.map(|connect| ForeignClient::start(connect, MIXED_KEYS, self.random.next()));
-        let mut asked = start;
-        while start.elapsed() < lasts {
+        let mut asked = Instant::now();
+        while goes_on(self) {
             let (from, to) = self.fleet.pace;
             thread::sleep(Duration::from_millis(self.random.between(from, to)));
             self.thaw(false);

@@ -54,6 +54,12 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "granted-lock-ends-early",
+        wrong: "The key of a lock that is handed over ends long before the lease that the push tells the waiter of.",
+        violates: EXCLUSION,
+        edits: &[edit(HAND_OVER_LUA, "string.format('%d', lasts + GRACE)", "string.format('%d', lasts / 9)")],
+    },
+    Mutant {
         name: "granted-waiter-is-not-told",
         wrong: "A waiter is granted the lock, and the push has no kind that it knows.",
         violates: NO_ORPHAN,

@@ -133,6 +133,12 @@ impl Calls {
         }
     }
 
+    /// How many have ended.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.outcomes.iter().sum()
+    }
+
     /// Looks for calls that have not returned and are late by now.
     pub(crate) fn look_at_all(&mut self, now: u64) {
         /// No call lasts longer.

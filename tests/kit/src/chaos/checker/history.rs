@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::chaos::checker::calls::Calls;
 use crate::chaos::checker::liveness::{Liveness, Stall};
-use crate::chaos::checker::{CheckResult, Checker, Hold, HoldId, Loss, LossDetection};
+use crate::chaos::checker::{CheckResult, Checker, Hold, HoldId, LagOf, Loss, LossDetection};
 use crate::chaos::environment::Sample;
 use crate::chaos::event_log::EventLog;
 use crate::chaos::workload::bodies::{Bodies, BodiesResult};
@@ -96,7 +96,11 @@ impl History {
                 }
                 ("call", _) => continue,
                 ("slept", &[due, at]) => {
-                    self.checker.slept.push_back((due, at));
+                    self.checker.lag.add(LagOf::Machine, due, at);
+                    continue;
+                }
+                ("busy", &[due, at]) => {
+                    self.checker.lag.add(LagOf::Runtime, due, at);
                     continue;
                 }
                 ("forces", &[key, from]) => {
@@ -202,11 +206,11 @@ impl History {
         log: &EventLog,
     ) {
         let before = self.liveness.found.len();
-        self.liveness.look(sample, keys, &self.calls, worker_of);
         // The server itself was this slow for a plain command.
         if let Some(sample) = sample.filter(|sample| between(sample.from, sample.to) > SLOW) {
-            self.checker.slept.push_back((sample.from, sample.to));
+            self.checker.lag.add(LagOf::Machine, sample.from, sample.to);
         }
+        self.liveness.look(sample, keys, &self.calls, &self.checker.lag, worker_of);
         for stall in &self.liveness.found[before..] {
             if self.stories.len() < MOST_STORIES {
                 self.stories.push(tell_stall(stall, log));

@@ -2,14 +2,15 @@
 //! that has no call for it.
 //!
 //! The checker sees it in samples of the keys on the server, taken while every worker can reach it.
-//! After a missing or late sample it begins anew.
+//! After a missing or late sample it begins anew. Each limit is one of the time that the machine
+//! gave: the time in which a plain timer of some process was late, or the server, does not count.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::between;
-use crate::chaos::checker::HoldId;
 use crate::chaos::checker::calls::Calls;
+use crate::chaos::checker::{HoldId, Lag};
 use crate::chaos::environment::Sample;
 use crate::chaos::workload::many_callers::DROPPED;
 
@@ -92,6 +93,7 @@ impl Liveness {
         sample: Option<&Sample>,
         keys: &[u64],
         calls: &Calls,
+        lag: &Lag,
         worker_of: impl Fn(u32) -> Option<usize>,
     ) {
         let Some(sample) = sample else {
@@ -105,24 +107,24 @@ impl Liveness {
         }
         self.sampled = sample.to;
         for key in keys {
-            self.look_at_key(sample, *key, calls);
-            self.look_whether_used(sample, *key, calls);
+            self.look_at_key(sample, *key, calls, lag);
+            self.look_whether_used(sample, *key, calls, lag);
         }
         self.is_excused = false;
         self.owned.retain(|name, (value, _)| sample.locks.get(name) == Some(value));
         for (name, value) in &sample.locks {
-            self.look_at_lock(sample, name, value, calls, &worker_of);
+            self.look_at_lock(sample, name, value, calls, lag, &worker_of);
         }
     }
 
-    fn look_at_key(&mut self, sample: &Sample, key: u64, calls: &Calls) {
+    fn look_at_key(&mut self, sample: &Sample, key: u64, calls: &Calls, lag: &Lag) {
         let free = self.free.entry(key).or_default();
         let since = std::mem::take(&mut free.since);
         if !sample.locks.contains_key(&format!("lock:k{key}")) {
             free.since = Some(sample.to);
             // A caller that entered in between had the lock for a part of the time.
             if let Some(since) = since.filter(|since| calls.entered(key) < *since) {
-                free.sum += between(since, sample.from);
+                free.sum += given(since, sample.from, lag);
             }
         }
         let waiting: HashSet<HoldId> = calls.waiting(key, sample.from).collect();
@@ -139,7 +141,7 @@ impl Liveness {
         }
     }
 
-    fn look_whether_used(&mut self, sample: &Sample, key: u64, calls: &Calls) {
+    fn look_whether_used(&mut self, sample: &Sample, key: u64, calls: &Calls, lag: &Lag) {
         let Some(limit) = self.used_within else { return };
         let value = sample.locks.get(&format!("lock:k{key}"));
         let (is_free, is_foreign) = (value.is_none(), value.is_some_and(|value| !value.contains('@')));
@@ -152,7 +154,7 @@ impl Liveness {
         {
             *since = sample.to;
         }
-        let lasted = between(*since, sample.from);
+        let lasted = given(*since, sample.from, lag);
         if lasted > limit {
             *since = sample.to;
             self.found.push(Stall { what: StallKind::Unused { key }, at: sample.from, lasted });
@@ -171,6 +173,7 @@ impl Liveness {
         name: &str,
         value: &str,
         calls: &Calls,
+        lag: &Lag,
         worker_of: impl Fn(u32) -> Option<usize>,
     ) {
         // `<secret>@<host>:<pid>`, and perhaps `/<time>/<function>` or a mark.
@@ -190,7 +193,7 @@ impl Liveness {
             Some(runs) if !has_it => *since = runs.max(*since),
             _ => *since = sample.to,
         }
-        let lasted = between(*since, sample.from);
+        let lasted = given(*since, sample.from, lag);
         if lasted > LONGEST_OWNED {
             let what = StallKind::Ownerless { name: name.to_owned(), worker };
             // So that it is found once.
@@ -215,10 +218,16 @@ impl Liveness {
     }
 }
 
+/// The time between the two in which the machine was not late.
+fn given(from: u64, to: u64, lag: &Lag) -> Duration {
+    between(from, to).saturating_sub(Duration::from_nanos(lag.of_machine(from, to)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Line;
+    use crate::chaos::checker::LagOf;
 
     const MS: u64 = 1_000_000;
 
@@ -228,10 +237,21 @@ mod tests {
 
     /// One each hundred milliseconds, until `to`: the lock of that name has that value.
     fn watch(liveness: &mut Liveness, calls: &Calls, from: u64, to: u64, lock: Option<(&str, &str)>) {
+        watch_with(&Lag::default(), liveness, calls, from, to, lock);
+    }
+
+    fn watch_with(
+        lag: &Lag,
+        liveness: &mut Liveness,
+        calls: &Calls,
+        from: u64,
+        to: u64,
+        lock: Option<(&str, &str)>,
+    ) {
         for at in (from..=to).step_by(100) {
             let locks = lock.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let sample = Sample { from: at * MS, to: at * MS, locks };
-            liveness.look(Some(&sample), &[7], calls, |process| (process == 42).then_some(1));
+            liveness.look(Some(&sample), &[7], calls, lag, |process| (process == 42).then_some(1));
         }
     }
 
@@ -244,6 +264,31 @@ mod tests {
         assert_eq!(liveness.found, []);
         watch(&mut liveness, &calls, 11_100, 12_000, None);
         assert_eq!((liveness.free(), liveness.found.len()), (1, 1), "once");
+    }
+
+    #[test]
+    fn the_time_in_which_the_machine_was_late_does_not_count() {
+        let stalls = |lag: &Lag, until: u64| {
+            let (mut calls, mut liveness) = (
+                Calls::default(),
+                Liveness { used_within: Some(Duration::from_secs(2)), ..Liveness::default() },
+            );
+            hear(&mut calls, "call", &[1, 7, 60_000, 0]);
+            watch_with(lag, &mut liveness, &calls, 0, until, None);
+            let mut owned = Liveness::default();
+            hear(&mut calls, "back", &[1, 0, 0, 0]);
+            watch_with(lag, &mut owned, &calls, 0, until, Some(("lock:k7", "token@host:42")));
+            (liveness.free(), liveness.unused(), owned.ownerless())
+        };
+        let mut lag = Lag::default();
+        // Two processes are late for half of the time, at the same time.
+        for due in (0..60_000).step_by(200) {
+            lag.add(LagOf::Machine, due * MS, (due + 100) * MS);
+            lag.add(LagOf::Machine, (due + 10) * MS, (due + 90) * MS);
+        }
+        assert_eq!(stalls(&lag, 3900), (0, 0, 0));
+        assert_eq!(stalls(&lag, 6400), (1, 1, 1));
+        assert_eq!(stalls(&Lag::default(), 3200), (1, 1, 1));
     }
 
     /// As when each waiter of a forgotten queue finds out by itself.

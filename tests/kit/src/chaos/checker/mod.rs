@@ -10,6 +10,7 @@
 
 pub mod calls;
 pub mod history;
+mod lag;
 pub mod liveness;
 mod loss;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub(crate) use lag::{Lag, LagOf};
 pub use loss::{Loss, LossDetection};
 
 /// A holder's time inside. Times in nanoseconds of one clock.
@@ -179,9 +181,6 @@ impl CheckResult {
 /// counts, too.
 const JUST_BEFORE: u64 = 1_000_000_000;
 
-/// Enough for some minutes.
-const MOST_SLEPT: usize = 10_000;
-
 /// A hold and its id, without its writes.
 type NamedHold = (HoldId, Hold);
 
@@ -192,8 +191,7 @@ pub struct Checker {
     pub(crate) result: CheckResult,
     /// How soon a lock with waiters has its next holder, where no fault is injected.
     pub(crate) hand_over: Option<Duration>,
-    /// When a plain timer of some process was late.
-    pub(crate) slept: VecDeque<(u64, u64)>,
+    pub(crate) lag: Lag,
 }
 
 #[derive(Clone, Default)]
@@ -264,7 +262,7 @@ impl Checker {
         }
         for (violation, first, second) in found {
             let excuses = |loss: &Loss| {
-                let stolen = self.stolen(loss.from, first.end().min(second.end()));
+                let stolen = self.lag.of_machine(loss.from, first.end().min(second.end()));
                 loss.excuses(&violation, &first, &second, stolen)
             };
             if losses.iter().any(excuses) {
@@ -286,18 +284,13 @@ impl Checker {
         let last = self.keys.get(&hold.key).and_then(|key| key.last.as_ref());
         let (first, other) = last.map_or((second, hold), |(first, other)| (*first, other));
         let (from, to) = (last.map_or(called, |_| other.end().max(called)), hold.entered);
-        let stolen = self.stolen(from.saturating_sub(JUST_BEFORE), to);
+        let stolen = self.lag.of_any(from.saturating_sub(JUST_BEFORE), to);
         let lasted = Duration::from_nanos(to.saturating_sub(from).saturating_sub(stolen));
         if lasted > limit {
             let what = ViolationKind::Idle { lasted };
             let violation = Violation { what, key: hold.key, first, second, at: from };
             found.push((violation, other.clone(), hold.clone()));
         }
-    }
-
-    /// For how long plain timers did not run in that time.
-    fn stolen(&self, from: u64, to: u64) -> u64 {
-        self.slept.iter().map(|(due, at)| to.min(*at).saturating_sub(from.max(*due))).sum()
     }
 
     /// The recent holds of `key` between those times.
@@ -309,7 +302,7 @@ impl Checker {
     /// Drops old holds, so that memory stays bounded.
     pub(crate) fn forget(&mut self) {
         const KEPT: usize = 256;
-        self.slept.drain(..self.slept.len().saturating_sub(MOST_SLEPT));
+        self.lag.forget();
         for key in self.keys.values_mut() {
             key.recent.drain(..key.recent.len().saturating_sub(KEPT));
         }

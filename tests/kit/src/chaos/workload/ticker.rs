@@ -83,7 +83,9 @@ impl Ticker {
     /// Runs the timer of this runtime, as long as it is polled.
     pub(crate) async fn ticks(&self) {
         loop {
-            self.tick(1);
+            if let Some(due) = self.tick(1) {
+                say("busy", &[due, now()]);
+            }
             tokio::time::sleep(TICK).await;
         }
     }
