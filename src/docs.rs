@@ -48,6 +48,7 @@ pages! {
     // `examples/web` compiles it: it has the frameworks.
     #[cfg(not(doctest))]
     web: "web.md",
+    which_tool: "which-tool.md",
 }
 
 /// The reference of the attribute. Its examples need the runtime, on which `redlock-macros` does not

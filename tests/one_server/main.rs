@@ -26,6 +26,7 @@
 //! | `older_data` | is no fencing token given that its manager has seen, when a server gets older data |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `kinds` | who excludes whom on one key, as `docs/which-tool.md` says |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
 //! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
@@ -66,6 +67,7 @@ mod hand_off;
 mod health;
 mod home;
 mod isolation;
+mod kinds;
 mod leader;
 mod limit;
 mod many_keys;
