@@ -8,8 +8,11 @@ use redlocked::{LockError, LockGuard, LockManager, Once, Ticket};
 const HOUR: Duration = Duration::from_secs(3600);
 const PAGE: &str = include_str!("../../docs/which-tool.md");
 
+/// Acts on a key of the server, through a manager or beside it.
+type Act<T> = fn(&LockManager, &RedisServer, &str) -> T;
+
 /// What has the key, as the rows of the page name it, in their order.
-const HOLDERS: [(&str, fn(&LockManager, &RedisServer, &str) -> Holds); 8] = [
+const HOLDERS: [(&str, Act<Holds>); 8] = [
     ("exclusive", |locks, _, key| Holds::Guard(locks.lock(key).acquire_blocking().unwrap())),
     ("`shared`", |locks, _, key| Holds::Guard(locks.lock(key).shared().acquire_blocking().unwrap())),
     ("`permits", |locks, _, key| Holds::Guard(locks.lock(key).permits(2).acquire_blocking().unwrap())),
@@ -56,7 +59,7 @@ fn word<T>(result: Result<T, LockError>) -> &'static str {
 }
 
 /// Who asks, by the column of the page, of which one has two callers.
-const CALLERS: [(usize, fn(&LockManager, &RedisServer, &str) -> &'static str); 6] = [
+const CALLERS: [(usize, Act<&'static str>); 6] = [
     (0, |locks, _, key| word(locks.lock(key).acquire_blocking())),
     (1, |locks, _, key| word(locks.lock(key).shared().acquire_blocking())),
     (2, |locks, _, key| word(locks.lock(key).permits(2).acquire_blocking())),
