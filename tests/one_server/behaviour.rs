@@ -499,12 +499,13 @@ fn two_managers_exclude_each_other(backend: &Backend) {
 }
 
 fn a_guard_outlives_its_runtime_and_its_manager(backend: &Backend) {
+    const TTL: Duration = Duration::from_secs(3);
     let locks = backend.manager();
-    let guard = runtime().block_on(async move { locks.lock("k").ttl(SECOND).acquire().await.unwrap() });
+    let guard = runtime().block_on(async move { locks.lock("k").ttl(TTL).acquire().await.unwrap() });
     // The runtime and the manager are dropped; the guard still holds and renews the lock.
     let probe = backend.manager();
     let start = Instant::now();
-    while start.elapsed() < 2 * SECOND {
+    while start.elapsed() < TTL * 3 / 2 {
         assert!(probe.lock("k").acquire_blocking().unwrap_err().is_busy());
         std::thread::sleep(SECOND / 50);
     }

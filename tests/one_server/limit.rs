@@ -83,11 +83,17 @@ fn locked_sync(locks: &LockManager) -> Result<bool, LockError> {
     Ok(true)
 }
 
+/// A manager whose loop has a thread. In a runtime that ends, or stands still for a moment, it would
+/// connect again from another thread, and no call with such a wait waits for that.
+fn stays_connected(proxy: &DelayProxy) -> LockManager {
+    LockManager::builder(proxy.url()).own_thread(true).connect_blocking().unwrap()
+}
+
 #[test]
 fn a_function_with_a_wait_shorter_than_a_round_trip_runs_or_is_skipped() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 10 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = stays_connected(&proxy);
     let near = connect(&server);
     for is_held in [false, true] {
         let held = is_held.then(|| near.lock("k").wait(LIMIT).acquire_blocking().unwrap());
@@ -103,7 +109,7 @@ fn a_function_with_a_wait_shorter_than_a_round_trip_runs_or_is_skipped() {
 fn behind_other_waiters_of_its_process_a_short_wait_hears_of_the_holder() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 10 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = stays_connected(&proxy);
     let held = connect(&server).lock("k").acquire_blocking().unwrap();
     let runtime = runtime();
     let first = runtime.spawn(far.lock("k").wait(LIMIT).acquire());

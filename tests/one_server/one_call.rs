@@ -41,6 +41,7 @@ fn queued(
 #[test]
 fn free_keys_cost_one_call() {
     let server = RedisServer::start();
+    server.tell_of_no_changes();
     let (locks, probe) = (connect(&server), connect(&server));
     warm(&locks);
     let requests = server.requests();
@@ -77,6 +78,7 @@ fn fencing_tokens_grow_in_the_order_of_the_keys() {
 #[test]
 fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
     let server = RedisServer::start();
+    server.tell_of_no_changes();
     let (locks, other) = (connect(&server), connect(&server));
     warm(&locks);
     let requests = server.requests();

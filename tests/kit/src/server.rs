@@ -231,6 +231,12 @@ impl RedisServer {
         known.join(" ")
     }
 
+    /// Tells no client of changes from now on: a lock that is held for longer than a moment is watched
+    /// otherwise, by two commands more.
+    pub fn tell_of_no_changes(&self) {
+        let _: String = self.run(&format!("ACL SETUSER default {}", self.known_rules("-client|tracking")));
+    }
+
     /// How many scripts and native deletes clients have called: the requests of this library once
     /// it is connected, but for locks that are taken without a script. [`requests`](Self::requests)
     /// counts these, too.
