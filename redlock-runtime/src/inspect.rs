@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tokio::sync::oneshot;
-
 use crate::base::error::{Holder, LockError};
 use crate::base::key;
 use crate::base::limit::Limit;
@@ -12,13 +10,16 @@ use crate::base::owner::Owner;
 use crate::base::tick::time_of;
 use crate::base::token::{self, Token};
 use crate::block_on::block_on;
-use crate::engine::command::{AdminCall, AdminOp, Command};
-use crate::engine::handle::ENGINE_GONE;
-use crate::engine::protocol::Inspection;
+use crate::engine::operator_calls::OperatorCall;
+use crate::engine::protocol::{Inspection, Releases};
 use crate::manager::LockManager;
 
 /// So many locks of a listing are asked for at a time.
 const INSPECTED_TOGETHER: usize = 1_000;
+
+/// The names of all locks that are listed, in bytes: a server that always has another page must not
+/// take all memory.
+const LARGEST_LIST: usize = 256 * 1024 * 1024;
 
 /// A held lock, as the server reports it.
 ///
@@ -311,9 +312,7 @@ impl LockManager {
     /// ```
     pub async fn inspect(&self, key: &str) -> Result<Option<LockInfo>, LockError> {
         key::validate(self.prefix(), key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        let found = self.send_admin(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
+        let found = self.call(key, OperatorCall::inspect(self.name(key))).await?;
         Ok(found.map(|found| LockInfo::new(key, found)))
     }
 
@@ -366,9 +365,7 @@ impl LockManager {
     /// ```
     pub async fn last_tick(&self, key: &str) -> Result<Option<LastTick>, LockError> {
         self.check_ticks_of(key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        let found = self.send_admin(Some(key), AdminOp::LastTick { name, caller }, outcome).await?;
+        let found = self.call(key, OperatorCall::last_tick(self.name(key))).await?;
         Ok(found.map(|last| LastTick {
             time: time_of(last.at_ms),
             by: Holder { owner: last.by, ..Holder::default() },
@@ -427,9 +424,7 @@ impl LockManager {
     /// ```
     pub async fn clear_tick(&self, key: &str) -> Result<bool, LockError> {
         self.check_ticks_of(key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        self.send_admin(Some(key), AdminOp::ClearTick { name, caller }, outcome).await
+        self.call(key, OperatorCall::clear_tick(self.name(key))).await
     }
 
     /// [`clear_tick`](Self::clear_tick) for sync code: blocks this thread.
@@ -494,9 +489,7 @@ impl LockManager {
     /// ```
     pub async fn force_release(&self, key: &str) -> Result<Option<Holder>, LockError> {
         key::validate(self.prefix(), key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        let found = self.send_admin(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
+        let found = self.call(key, OperatorCall::force_release(self.name(key))).await?;
         Ok(found.map(|found| found.holder))
     }
 
@@ -559,14 +552,10 @@ impl LockManager {
         // For each node of a quorum, a quarter of it.
         let ttl = self.io_timeout().saturating_mul(4);
         let together = seen.holders.iter().filter_map(|holder| holder.call.clone()).filter(Token::is_ours);
-        let alone = seen.value.named().into_iter().map(|token| (token, false));
+        let alone = seen.value.named().into_iter().map(|token| (token, Releases::Usual));
         let sent: Vec<_> = alone
-            .chain(together.map(|token| (token, true)))
-            .map(|(token, among_several)| {
-                let (caller, outcome) = oneshot::channel();
-                let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, among_several, caller };
-                self.send_admin(Some(key), op, outcome)
-            })
+            .chain(together.map(|token| (token, Releases::AmongSeveral)))
+            .map(|(token, how)| self.call(key, OperatorCall::release(self.name(key), token, ttl, how)))
             .collect();
         let mut was_released = false;
         for outcome in sent {
@@ -630,21 +619,12 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
-        let (caller, outcome) = oneshot::channel();
-        let pattern = format!("{}{pattern}", escape_pattern(self.prefix())).into();
-        let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), memory: 0, caller };
-        let names = self.send_admin(None, op, outcome).await?;
+        let names = self.names(format!("{}{pattern}", escape_pattern(self.prefix())).into()).await?;
         let keys: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(self.prefix())).collect();
         let (mut locks, mut refused) = (Vec::new(), None);
         for keys in keys.chunks(INSPECTED_TOGETHER) {
-            let asked: Vec<_> = keys
-                .iter()
-                .map(|key| {
-                    let (caller, outcome) = oneshot::channel();
-                    let name = self.name(key);
-                    (key, self.send_admin(Some(key), AdminOp::Inspect { name, caller }, outcome))
-                })
-                .collect();
+            let ask = |key| (key, self.call(key, OperatorCall::inspect(self.name(key))));
+            let asked: Vec<_> = keys.iter().copied().map(ask).collect();
             for (key, outcome) in asked {
                 match outcome.await {
                     Ok(found) => locks.extend(found.map(|found| LockInfo::new(key, found))),
@@ -678,18 +658,36 @@ impl LockManager {
         block_on(self.engine(), self.list(pattern))
     }
 
-    /// Sends it at once, and waits for the outcome when polled.
-    pub(crate) fn send_admin<T>(
+    /// All names that match the pattern, read in pages.
+    async fn names(&self, pattern: Arc<str>) -> Result<Vec<String>, LockError> {
+        let (mut found, mut memory, mut cursor) = (Vec::new(), 0, 0);
+        loop {
+            let page = OperatorCall::list(Arc::clone(&pattern), cursor);
+            let (next, names) = self.engine().call(None, page).await?;
+            memory += names.iter().map(|name| name.capacity() + size_of::<String>()).sum::<usize>();
+            found.extend(names);
+            if memory > LARGEST_LIST {
+                let reason = "the names of the locks take more than 256 MiB: list those of a prefix with fewer of them";
+                return Err(LockError::Misconfigured { key: None, reason: reason.into() });
+            }
+            if next == 0 {
+                break;
+            }
+            cursor = next;
+        }
+        // A key that moves during the scan is found twice.
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Sends it at once, and waits for the answer when polled.
+    pub(crate) fn call<T>(
         &self,
-        key: Option<&str>,
-        op: AdminOp,
-        outcome: oneshot::Receiver<Result<T, LockError>>,
+        key: &str,
+        call: OperatorCall<T>,
     ) -> impl Future<Output = Result<T, LockError>> + use<T> {
-        let key: Option<Arc<str>> = key.map(Arc::from);
-        let call = AdminCall { key: key.clone(), op, by: self.engine().now().after(self.io_timeout()) };
-        let id = self.engine().new_id();
-        self.engine().send(Command::Admin { id, call: Box::new(call) });
-        async move { outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE })) }
+        self.engine().call(Some(key.into()), call)
     }
 }
 

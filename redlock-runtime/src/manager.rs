@@ -12,8 +12,9 @@ use crate::base::error::LockError;
 use crate::base::key::QUEUE;
 use crate::block_on::block_on;
 use crate::defaults::Defaults;
-use crate::engine::command::{AdminCall, AdminOp, Command, ShutdownIncomplete};
+use crate::engine::command::{Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
+use crate::engine::operator_calls::OperatorCall;
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///
@@ -264,12 +265,14 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn ping(&self) -> Result<(), LockError> {
-        let (caller, outcome) = oneshot::channel();
         // No lock has an empty key, so no queue is called like this.
-        let op = AdminOp::Ping { name: self.name(QUEUE), cursor: 0, caller };
-        let call = AdminCall { key: None, op, by: self.engine().now().after(self.io_timeout()) };
-        self.engine().send(Command::Admin { id: self.engine().new_id(), call: Box::new(call) });
-        outcome.await.unwrap_or(Err(LockError::ManagerClosed { key: None, reason: ENGINE_GONE }))
+        let name = self.name(QUEUE);
+        let by = self.engine().now().after(self.io_timeout());
+        let mut next = Some(0);
+        while let Some(cursor) = next {
+            next = self.engine().call_by(by, None, OperatorCall::ping(Arc::clone(&name), cursor)).await?;
+        }
+        Ok(())
     }
 
     /// [`ping`](Self::ping) for sync code: blocks this thread.
@@ -295,5 +298,36 @@ impl LockManager {
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager").field("prefix", &self.prefix()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::thread::sleep;
+
+    use super::*;
+    use crate::engine::protocol::{Action, Reply};
+
+    #[test]
+    fn all_primaries_of_a_ping_have_one_limit() {
+        let (engine, mut waiting) = Engine::stuck();
+        let locks = LockManager::new(engine, Duration::from_secs(1), 10, Defaults::default());
+        let mut ping = pin!(locks.ping());
+        let mut limits = Vec::new();
+        for cursor in 0..3 {
+            assert!(ping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let Ok(Command::Operator { call, .. }) = waiting.try_recv() else {
+                unreachable!("primary {cursor} is asked")
+            };
+            assert_eq!(call.request.action, Action::Ping { cursor });
+            limits.push(call.by);
+            call.answer(Reply::Page { cursor: cursor + 1, names: Vec::new() });
+            // Time itself: the next limit would be a later one.
+            sleep(Duration::from_millis(1));
+        }
+        assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
     }
 }

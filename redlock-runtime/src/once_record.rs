@@ -2,13 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::oneshot;
-
 use crate::base::error::LockError;
 use crate::base::key;
 use crate::base::owner::Owner;
 use crate::block_on::block_on;
-use crate::engine::command::AdminOp;
+use crate::engine::operator_calls::OperatorCall;
 use crate::engine::protocol::RunRecord;
 use crate::manager::LockManager;
 
@@ -101,9 +99,7 @@ impl LockManager {
     /// ```
     pub async fn once_record(&self, key: &str) -> Result<Option<OnceRecord>, LockError> {
         self.check_records(key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        let known = self.send_admin(Some(key), AdminOp::Record { name, caller }, outcome).await?;
+        let known = self.call(key, OperatorCall::record(self.name(key))).await?;
         Ok(known.map(|known| OnceRecord { known }))
     }
 
@@ -142,9 +138,7 @@ impl LockManager {
     /// ```
     pub async fn clear_once(&self, key: &str) -> Result<bool, LockError> {
         self.check_records(key)?;
-        let (caller, outcome) = oneshot::channel();
-        let name = self.name(key);
-        self.send_admin(Some(key), AdminOp::ClearRecord { name, caller }, outcome).await
+        self.call(key, OperatorCall::clear_record(self.name(key))).await
     }
 
     /// [`clear_once`](Self::clear_once) for sync code: blocks this thread.

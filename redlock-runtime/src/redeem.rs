@@ -3,14 +3,13 @@
 use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use crate::acquire::Acquire;
 use crate::base::error::LockError;
 use crate::base::key;
 use crate::base::one_or_many::OneOrMany;
 use crate::block_on::block_on;
-use crate::engine::command::AdminOp;
+use crate::engine::operator_calls::OperatorCall;
+use crate::engine::protocol::Releases;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 use crate::ticket::Ticket;
@@ -120,10 +119,8 @@ impl LockManager {
             return Err(LockError::invalid(&Arc::from(key), NO_TICKETS));
         }
         key::validate(self.prefix(), key)?;
-        let (caller, outcome) = oneshot::channel();
         let (name, token) = (self.name(key), ticket.token().clone());
-        let op = AdminOp::ReleaseToken { name, token, ttl: self.io_timeout(), among_several: false, caller };
-        self.send_admin(Some(key), op, outcome).await
+        self.call(key, OperatorCall::release(name, token, self.io_timeout(), Releases::Usual)).await
     }
 
     /// [`cancel_ticket`](Self::cancel_ticket) for sync code: blocks this thread.

@@ -14,8 +14,9 @@ use crate::base::error::{Holder, LockError};
 use crate::base::key;
 use crate::base::token::Token;
 use crate::block_on::block_on;
-use crate::engine::command::{AdminOp, Command};
+use crate::engine::command::Command;
 use crate::engine::multi_key::MultiKey;
+use crate::engine::operator_calls::OperatorCall;
 use crate::engine::protocol::{Inspection, Record};
 use crate::manager::LockManager;
 
@@ -230,9 +231,11 @@ fn is_quorum(locks: &LockManager) -> bool {
 
 async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Leader>, LockError> {
     key::validate(locks.prefix(), key)?;
-    let (caller, outcome) = tokio::sync::oneshot::channel();
-    let op = AdminOp::Leader { name: locks.name(key), watches, caller };
-    Ok(locks.send_admin(Some(key), op, outcome).await?.map(Leader::new))
+    let name = locks.name(key);
+    if watches {
+        locks.call(key, OperatorCall::watch_leader(Arc::clone(&name))).await?;
+    }
+    Ok(locks.call(key, OperatorCall::leader(name)).await?.map(Leader::new))
 }
 
 /// The changes of a leader, from [`Election::observe`].

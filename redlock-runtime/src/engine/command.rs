@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::protocol::{
-    Action, Confirmation, Disconnected, Id, Inspection, LastTick, Once, Releases, Reply, Request, Run,
-    RunRecord,
-};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Once, Reply, Request, Run};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
@@ -20,10 +17,6 @@ use crate::base::telemetry;
 use crate::base::tick::Tick;
 use crate::base::token::Token;
 use crate::engine::hold_times::HoldKind;
-
-/// The names of all locks that are listed, in bytes: a server that always has another page must not
-/// take all memory.
-const LARGEST_LIST: usize = 256 * 1024 * 1024;
 
 /// The reason of errors after a shutdown.
 pub(crate) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
@@ -82,9 +75,9 @@ pub(crate) enum Command {
         confirmation: Confirmation,
     },
     /// Inspect, list or force-release locks.
-    Admin {
+    Operator {
         id: Id,
-        call: Box<AdminCall>,
+        call: Box<OperatorRequest>,
     },
     /// The holder leads, and announces this; `None`: it steps down.
     Announce {
@@ -257,205 +250,28 @@ pub(crate) struct ShutdownIncomplete {
     pub(crate) unreleased: usize,
 }
 
-/// A request of an operator, until it is answered.
-pub(crate) struct AdminCall {
+/// A call of an operator, until it is answered.
+pub(crate) struct OperatorRequest {
     /// The user's key, for errors; `None` for a listing.
     pub(crate) key: Option<Arc<str>>,
-    pub(crate) op: AdminOp,
+    pub(crate) request: Request,
     pub(crate) by: Moment,
+    pub(crate) caller: oneshot::Sender<Result<Reply, LockError>>,
 }
 
-pub(crate) enum AdminOp {
-    Inspect {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
-    },
-    /// Inspect, with what the leader has announced; `watches`: the server tells when that changes.
-    Leader {
-        name: Arc<str>,
-        watches: bool,
-        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
-    },
-    /// The last tick that is over.
-    LastTick {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<LastTick>, LockError>>,
-    },
-    /// Forget that. True when a tick was recorded.
-    ClearTick {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<bool, LockError>>,
-    },
-    /// Inspect, and release for its holder.
-    ForceRelease {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
-    },
-    /// Release, if this token holds it, which may take a quarter of the ttl.
-    ReleaseToken {
-        name: Arc<str>,
-        token: Token,
-        ttl: Duration,
-        /// The inspection has found it among several that hold the lock.
-        among_several: bool,
-        caller: oneshot::Sender<Result<bool, LockError>>,
-    },
-    /// What is known of a body that runs once.
-    Record {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<RunRecord>, LockError>>,
-    },
-    /// Forget that. True when something was known.
-    ClearRecord {
-        name: Arc<str>,
-        caller: oneshot::Sender<Result<bool, LockError>>,
-    },
-    /// All names that match the pattern, read in pages.
-    List {
-        pattern: Arc<str>,
-        cursor: u64,
-        found: Vec<String>,
-        /// What they take, in bytes.
-        memory: usize,
-        caller: oneshot::Sender<Result<Vec<String>, LockError>>,
-    },
-    /// Does the server take locks? In a Cluster, one primary after the other is asked.
-    Ping {
-        name: Arc<str>,
-        cursor: u64,
-        caller: oneshot::Sender<Result<(), LockError>>,
-    },
-}
-
-impl AdminOp {
-    /// The call goes on over the next connection, in its time limit.
+impl OperatorRequest {
+    /// True when it is sent again over the next connection, within its time limit.
     pub(crate) fn outlives_connections(&self) -> bool {
-        matches!(self, Self::Ping { .. })
+        matches!(self.request.action, Action::Ping { .. })
     }
 
-    /// The time limit is that of all pages together, not of each.
-    pub(crate) fn has_one_limit(&self) -> bool {
-        matches!(self, Self::Ping { .. })
+    /// A caller that has gone is not told.
+    pub(crate) fn answer(self, reply: Reply) {
+        let _ = self.caller.send(Ok(reply));
     }
 
-    pub(crate) fn request(&self) -> Request {
-        let (action, name) = match self {
-            Self::ReleaseToken { name, token, ttl, among_several, .. } => {
-                let release = Request::new(Action::Release, Arc::clone(name), token.clone(), *ttl);
-                let kind = if *among_several { Releases::AmongSeveral } else { Releases::Usual };
-                return Request { release: kind, ..release };
-            }
-            Self::Inspect { name, .. } => (Action::Inspect, name),
-            Self::Leader { name, watches: true, .. } => (Action::WatchLeader, name),
-            Self::Leader { name, watches: false, .. } => (Action::Leader, name),
-            Self::LastTick { name, .. } => (Action::LastTick, name),
-            Self::ClearTick { name, .. } => (Action::ClearTick, name),
-            Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
-            Self::Record { name, .. } => (Action::Record, name),
-            Self::ClearRecord { name, .. } => (Action::ClearRecord, name),
-            Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
-            Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
-        };
-        Request::new(action, Arc::clone(name), Token::empty(), Duration::ZERO)
-    }
-
-    pub(crate) fn fail(self, error: LockError) {
-        // A caller that has gone is not told, here and below.
-        match self {
-            Self::Inspect { caller, .. }
-            | Self::ForceRelease { caller, .. }
-            | Self::Leader { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-            Self::ReleaseToken { caller, .. }
-            | Self::ClearRecord { caller, .. }
-            | Self::ClearTick { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-            Self::Record { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-            Self::LastTick { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-            Self::List { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-            Self::Ping { caller, .. } => {
-                let _ = caller.send(Err(error));
-            }
-        }
-    }
-
-    /// Answers the caller, or returns the request for the next page.
-    pub(crate) fn answer(self, key: Option<&Arc<str>>, reply: Reply) -> Option<Self> {
-        match (self, reply) {
-            // The record is watched: now it is read.
-            (Self::Leader { name, watches: true, caller }, Reply::Done) => {
-                Some(Self::Leader { name, watches: false, caller })
-            }
-            (
-                Self::Inspect { caller, .. }
-                | Self::ForceRelease { caller, .. }
-                | Self::Leader { watches: false, caller, .. },
-                Reply::Found(found),
-            ) => {
-                drop(caller.send(Ok(found)));
-                None
-            }
-            (Self::LastTick { caller, .. }, Reply::LastTick(last)) => {
-                drop(caller.send(Ok(last)));
-                None
-            }
-            (Self::Record { caller, .. }, Reply::Recorded(record)) => {
-                drop(caller.send(Ok(record)));
-                None
-            }
-            (
-                Self::ReleaseToken { caller, .. }
-                | Self::ClearRecord { caller, .. }
-                | Self::ClearTick { caller, .. },
-                reply @ (Reply::Done | Reply::NotHeld),
-            ) => {
-                drop(caller.send(Ok(reply == Reply::Done)));
-                None
-            }
-            (Self::List { pattern, mut found, memory, caller, .. }, Reply::Page { cursor, names }) => {
-                let takes = |name: &String| name.capacity() + size_of::<String>();
-                let memory = memory + names.iter().map(takes).sum::<usize>();
-                found.extend(names);
-                if memory > LARGEST_LIST {
-                    let reason = "the names of the locks take more than 256 MiB: list those of a prefix with fewer of them";
-                    let error = LockError::Misconfigured { key: None, reason: reason.into() };
-                    drop(caller.send(Err(error)));
-                    return None;
-                }
-                if cursor != 0 {
-                    return Some(Self::List { pattern, cursor, found, memory, caller });
-                }
-                // A key that moves during the scan is found twice.
-                found.sort_unstable();
-                found.dedup();
-                drop(caller.send(Ok(found)));
-                None
-            }
-            (Self::Ping { caller, .. }, Reply::Done) => {
-                drop(caller.send(Ok(())));
-                None
-            }
-            (Self::Ping { name, caller, .. }, Reply::Page { cursor, .. }) => {
-                Some(Self::Ping { name, cursor, caller })
-            }
-            (op, Reply::Refused(refusal)) => {
-                op.fail(refusal.error(key.cloned()));
-                None
-            }
-            (op, _) => {
-                let reason = "the server gave an answer of another kind".into();
-                op.fail(LockError::Misconfigured { key: key.cloned(), reason });
-                None
-            }
-        }
+    pub(crate) fn fail(self, error: impl FnOnce(Option<Arc<str>>) -> LockError) {
+        let _ = self.caller.send(Err(error(self.key)));
     }
 }
 

@@ -71,6 +71,7 @@ pub(crate) mod hold_times;
 mod lock_table;
 pub(crate) mod memory;
 pub(crate) mod multi_key;
+pub(crate) mod operator_calls;
 mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod redis;

@@ -12,8 +12,10 @@ use crate::base::error::LockError;
 use crate::base::lease::ttl_is_in_range;
 use crate::base::outcome::{LostReason, ReleaseOutcome};
 use crate::block_on::block_on;
-use crate::engine::command::{AdminCall, AdminOp, Command, Released, Response};
+use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::{ENGINE_GONE, Engine};
+use crate::engine::operator_calls::OperatorCall;
+use crate::engine::protocol::Releases;
 use crate::ticket::Ticket;
 
 impl LockGuard {
@@ -153,11 +155,8 @@ impl Drop for Untaken<'_> {
         if let Ok(Released { outcome: Ok(ReleaseOutcome::Released), lock: Some((name, token)), .. }) =
             self.outcome.try_recv()
         {
-            let (caller, _) = oneshot::channel();
-            let op = AdminOp::ReleaseToken { name, token, ttl: self.lasts, among_several: false, caller };
-            let by = self.engine.now().after(self.engine.io_timeout());
-            let call = AdminCall { key: Some(Arc::clone(self.key)), op, by };
-            self.engine.send(Command::Admin { id: self.engine.new_id(), call: Box::new(call) });
+            let release = OperatorCall::release(name, token, self.lasts, Releases::Usual);
+            drop(self.engine.call(Some(Arc::clone(self.key)), release));
         }
     }
 }

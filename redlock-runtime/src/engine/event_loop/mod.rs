@@ -172,7 +172,7 @@ impl EventLoop {
     /// True while no caller waits for anything and no lock is held, as far as commands were read.
     pub(super) fn is_idle(&self) -> bool {
         self.table.is_idle()
-            && self.table.has_no_admin_calls()
+            && self.table.has_no_operator_calls()
             && self.transport.is_idle()
             && self.connecting.is_empty()
             && self.closing.is_empty()
@@ -201,7 +201,7 @@ impl EventLoop {
     /// True while a caller may wait for an outcome that comes without a deadline.
     pub(super) fn is_awaited(&self) -> bool {
         self.has_waiters()
-            || !self.table.has_no_admin_calls()
+            || !self.table.has_no_operator_calls()
             || self.transport.is_busy()
             || !self.connecting.is_empty()
             || !self.closing.is_empty()
@@ -473,7 +473,7 @@ impl EventLoop {
             Command::Confirmed { id, token, confirmation } => {
                 self.table.confirmed(now, id, &token, confirmation);
             }
-            Command::Admin { id, call } => self.table.call(now, id, *call),
+            Command::Operator { id, call } => self.table.call(now, id, *call),
             Command::Announce { id, text } => self.table.announce(now, id, text),
             Command::Observe { name, observer } => self.table.observe(name, observer),
             Command::Sleep { id, until, caller } => self.table.sleep(id, until, caller),

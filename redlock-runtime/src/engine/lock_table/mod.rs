@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 use super::EngineSettings;
-use super::command::{AdminCall, Ask, Extension, NewAttempt, Response, SHUT_DOWN, Unconfirmed};
+use super::command::{Ask, Extension, NewAttempt, OperatorRequest, Response, SHUT_DOWN, Unconfirmed};
 use super::outbox::Outbox;
 use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Run};
 use super::slots::{Slot, Slots};
@@ -35,17 +35,21 @@ use crate::base::key::LEADER;
 use crate::base::token::Token;
 use context::Context;
 use lock::Lock;
-use operator_calls::Admin;
+use operator_calls::OperatorCalls;
 
 pub(crate) struct LockTable {
     locks: HashMap<Arc<str>, Lock>,
     cx: Context,
-    admin: Admin,
+    operator_calls: OperatorCalls,
 }
 
 impl LockTable {
     pub(crate) fn new(settings: EngineSettings) -> Self {
-        Self { locks: HashMap::default(), cx: Context::new(settings), admin: Admin::default() }
+        Self {
+            locks: HashMap::default(),
+            cx: Context::new(settings),
+            operator_calls: OperatorCalls::default(),
+        }
     }
 
     /// All unsent requests, in their order.
@@ -94,8 +98,8 @@ impl LockTable {
     }
 
     /// True without a request of an operator.
-    pub(crate) fn has_no_admin_calls(&self) -> bool {
-        self.admin.is_empty()
+    pub(crate) fn has_no_operator_calls(&self) -> bool {
+        self.operator_calls.is_empty()
     }
 
     /// True with an attempt that waits for the server.
@@ -247,19 +251,19 @@ impl LockTable {
 
     /// From now on tells this observer when another one may lead.
     pub(crate) fn observe(&mut self, name: Arc<str>, observer: Weak<Notify>) {
-        self.admin.observe(name, observer);
+        self.operator_calls.observe(name, observer);
     }
 
     /// An operator asks.
-    pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
+    pub(crate) fn call(&mut self, now: Moment, id: Id, call: OperatorRequest) {
         self.cx.now = now;
-        let request = self.admin.start(&mut self.cx, id, call);
+        let request = self.operator_calls.start(&mut self.cx, id, call);
         self.take_for_operator(now, request);
     }
 
     /// A caller pauses.
     pub(crate) fn sleep(&mut self, id: Id, until: Moment, caller: oneshot::Sender<()>) {
-        self.admin.sleep(&mut self.cx, id, until, caller);
+        self.operator_calls.sleep(&mut self.cx, id, until, caller);
     }
 
     fn take_for_operator(&mut self, now: Moment, request: Option<Request>) {
@@ -270,16 +274,16 @@ impl LockTable {
 
     /// The reply to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
-        if self.admin.has(id) {
+        if self.operator_calls.has(id) {
             self.cx.now = now;
-            let next = self.admin.on_reply(&mut self.cx, id, reply);
+            let next = self.operator_calls.on_reply(&mut self.cx, id, reply);
             self.take_for_operator(now, next);
         } else if let Some(waiter) = self.cx.take_question(id) {
             self.at(now, &request.name, |lock, cx| lock.on_holder_reply(cx, waiter, reply));
         } else {
             // The server tells no client of its own changes.
             if request.action == Action::Announce && reply == Reply::Done {
-                self.admin.tell_observers(Some(&request.name));
+                self.operator_calls.tell_observers(Some(&request.name));
             }
             self.at(now, &request.name, |lock, cx| lock.on_reply(cx, id, sent, request, reply));
         }
@@ -294,12 +298,12 @@ impl LockTable {
     pub(crate) fn tick(&mut self, now: Moment) {
         self.cx.now = now;
         while let Some(id) = self.cx.timers.pop(now) {
-            if self.admin.wakes(id) {
+            if self.operator_calls.wakes(id) {
                 continue;
             }
-            if self.admin.has(id) {
+            if self.operator_calls.has(id) {
                 let late = Disconnected::passing("the server gave no answer in time");
-                self.admin.fail(&mut self.cx, id, &late);
+                self.operator_calls.fail(&mut self.cx, id, &late);
             } else {
                 self.at_attempt(now, id, |lock, cx| lock.on_timer(cx, id));
             }
@@ -315,13 +319,13 @@ impl LockTable {
     /// waiter asks.
     pub(crate) fn changed(&mut self, now: Moment, names: Option<&[Arc<str>]>) {
         let Some(names) = names else {
-            self.admin.tell_observers(None);
+            self.operator_calls.tell_observers(None);
             self.at_each(now, Lock::flushed);
             return;
         };
         for name in names {
             match name.strip_suffix(LEADER) {
-                Some(lock) => self.admin.tell_observers(Some(lock)),
+                Some(lock) => self.operator_calls.tell_observers(Some(lock)),
                 None => self.at(now, name, Lock::changed),
             }
         }
@@ -330,7 +334,7 @@ impl LockTable {
     /// These slots may be on another node than before.
     pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
         self.all_meet(now, "slots returned");
-        self.admin.tell_observers(None);
+        self.operator_calls.tell_observers(None);
         self.at_each(now, |lock, cx, id| {
             if cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
                 lock.moved(cx, id);
@@ -350,9 +354,9 @@ impl LockTable {
         self.cx.connected = true;
         self.cx.abilities = abilities;
         self.cx.trouble = None;
-        self.admin.tell_observers(None);
-        for id in self.admin.ids() {
-            let request = self.admin.send(&mut self.cx, id);
+        self.operator_calls.tell_observers(None);
+        for id in self.operator_calls.ids() {
+            let request = self.operator_calls.send(&mut self.cx, id);
             self.take_for_operator(now, request);
         }
         self.ask_for_holders_again(now);
@@ -390,7 +394,7 @@ impl LockTable {
         self.cx.broke = reason;
         self.cx.outbox = Outbox::default();
         let trouble = Disconnected::passing(Arc::clone(&self.cx.broke));
-        self.admin.disconnect(&mut self.cx, &trouble);
+        self.operator_calls.disconnect(&mut self.cx, &trouble);
         self.at_each(now, |lock, cx, id| {
             lock.disconnect(cx, id);
             lock.announce_anew();
@@ -410,8 +414,8 @@ impl LockTable {
             let ends = |ask: &Ask| ask.is_ended_by(&trouble);
             lock.fail_if(cx, id, |ask| ends(ask).then(|| trouble.error(Some(Arc::clone(&ask.key)))));
         });
-        for id in self.admin.ids() {
-            self.admin.fail(&mut self.cx, id, &trouble);
+        for id in self.operator_calls.ids() {
+            self.operator_calls.fail(&mut self.cx, id, &trouble);
         }
         self.cx.trouble = Some(trouble);
         for name in self.locks.keys().map(Arc::clone).collect::<Vec<_>>() {

@@ -1,8 +1,8 @@
 //! Calls of operators: inspect, list and force-release locks of any client, and ask whether the
 //! server is well.
 //!
-//! Each is sent once, but for the last, which a new connection sends again. Without a connection,
-//! or without a reply in time, it fails.
+//! Each is sent once, except a ping, which a new connection sends again. Without a connection, or
+//! without a reply in time, it fails.
 
 use std::sync::{Arc, Weak};
 
@@ -12,20 +12,20 @@ use super::context::Context;
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
 use crate::base::host::HashMap;
-use crate::engine::command::{AdminCall, SHUT_DOWN};
+use crate::engine::command::{OperatorRequest, SHUT_DOWN};
 use crate::engine::protocol::{Disconnected, Id, Reply, Request};
 
 /// The calls that are not answered yet.
 #[derive(Default)]
-pub(super) struct Admin {
-    calls: HashMap<Id, AdminCall>,
+pub(super) struct OperatorCalls {
+    calls: HashMap<Id, OperatorRequest>,
     /// Callers that pause, whatever the connection does.
     sleepers: HashMap<Id, oneshot::Sender<()>>,
     /// Who is told when another one may lead, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Weak<Notify>>>,
 }
 
-impl Admin {
+impl OperatorCalls {
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.sleepers.is_empty()
     }
@@ -67,13 +67,13 @@ impl Admin {
 
     /// Sends the request of a call, if there is a connection. Returns the request, which may take a
     /// lock of this process away.
-    pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: AdminCall) -> Option<Request> {
+    pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: OperatorRequest) -> Option<Request> {
         if cx.closed {
-            call.op.fail(LockError::ManagerClosed { key: call.key, reason: SHUT_DOWN });
+            call.fail(|key| LockError::ManagerClosed { key, reason: SHUT_DOWN });
             return None;
         }
         if let Some(trouble) = &cx.trouble {
-            call.op.fail(trouble.error(call.key));
+            call.fail(|key| trouble.error(key));
             return None;
         }
         cx.timers.set(id, Some(call.by));
@@ -82,35 +82,33 @@ impl Admin {
     }
 
     pub(super) fn send(&self, cx: &mut Context, id: Id) -> Option<Request> {
-        let request = self.calls.get(&id).filter(|_| cx.connected)?.op.request();
+        let request = self.calls.get(&id).filter(|_| cx.connected)?.request.clone();
         cx.outbox.push((id, request.clone()));
         Some(request)
     }
 
-    /// Answers the caller, or sends the request for the next page, which it returns.
+    /// Answers the caller, or sends the request again, which it returns.
     pub(super) fn on_reply(&mut self, cx: &mut Context, id: Id, reply: Reply) -> Option<Request> {
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
             return self.send(cx, id);
         }
-        let AdminCall { key, op, by } = self.calls.remove(&id)?;
         cx.timers.set(id, None);
-        let op = op.answer(key.as_ref(), reply)?;
-        let by = if op.has_one_limit() { by } else { cx.now.after(cx.settings.io_timeout) };
-        self.start(cx, id, AdminCall { key, op, by })
+        self.calls.remove(&id)?.answer(reply);
+        None
     }
 
     /// The connection broke: no reply will come over it.
     pub(super) fn disconnect(&mut self, cx: &mut Context, trouble: &Disconnected) {
-        let ends = self.calls.iter().filter(|(_, call)| !call.op.outlives_connections());
+        let ends = self.calls.iter().filter(|(_, call)| !call.outlives_connections());
         for id in ends.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.fail(cx, id, trouble);
         }
     }
 
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, trouble: &Disconnected) {
-        if let Some(AdminCall { key, op, .. }) = self.calls.remove(&id) {
+        if let Some(call) = self.calls.remove(&id) {
             cx.timers.set(id, None);
-            op.fail(trouble.error(key));
+            call.fail(|key| trouble.error(key));
         }
     }
 }

@@ -192,11 +192,7 @@ fn one_that_stays_looks_again_once_for_all_that_leave() {
 fn a_force_release_through_this_manager_ends_all_leases_of_the_lock() {
     let mut scenario = scenario();
     let leases = [1, 2].map(|id| enters(&mut scenario, id, 7));
-    let (caller, _answer) = oneshot::channel();
-    let op = command::AdminOp::ForceRelease { name: "lock:k".into(), caller };
-    let call = command::AdminCall { key: None, op, by: scenario.now.after(SECOND) };
-    scenario.table.call(scenario.now, 9, call);
-    scenario.send();
+    let _answer = scenario.calls(9, Action::ForceRelease, "lock:k");
     assert_eq!(leases.map(|lease| lease.lost_reason()), [Some(LostReason::ForceReleased); 2]);
 }
 

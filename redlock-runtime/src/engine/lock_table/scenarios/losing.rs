@@ -1,7 +1,7 @@
 //! Leases that end without their guard: no connection, an operator, a reply that is out of date.
 
 use super::*;
-use crate::engine::command::{AdminCall, AdminOp, Extension};
+use crate::engine::command::Extension;
 use crate::engine::protocol::Inspection;
 
 #[test]
@@ -39,10 +39,7 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
     let mut waiter = queued(2, &mut scenario);
-    let (caller, mut answer) = oneshot::channel();
-    let op = AdminOp::ForceRelease { name: "lock:k".into(), caller };
-    scenario.table.call(scenario.now, 9, AdminCall { key: None, op, by: scenario.now.after(SECOND) });
-    scenario.send();
+    let mut answer = scenario.calls(9, Action::ForceRelease, "lock:k");
     assert!(lease.lost_reason().is_some());
     // The call goes first: after its own release there would be no holder to report.
     let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
@@ -56,7 +53,7 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     };
     scenario.answers(Action::ForceRelease, Reply::Found(Some(found.clone())));
     scenario.answers(Action::Release, Reply::NotHeld);
-    assert_eq!(answer.try_recv(), Ok(Ok(Some(found))));
+    assert_eq!(answer.try_recv(), Ok(Ok(Reply::Found(Some(found)))));
     scenario.grants(2, scenario.server_time());
     assert!(held(&mut waiter).is_some());
 }

@@ -42,7 +42,7 @@ use crate::base::owner::Owner;
 use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::EngineSettings;
-use crate::engine::command::{self, AcquireOutcome, Ask, Response};
+use crate::engine::command::{self, AcquireOutcome, Ask, OperatorRequest, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
     ServerTime, Verdict,
@@ -101,6 +101,16 @@ impl Scenario {
     fn tick(&mut self) {
         self.table.tick(self.now);
         self.send();
+    }
+
+    /// An operator asks.
+    fn calls(&mut self, id: Id, action: Action, name: &str) -> oneshot::Receiver<Result<Reply, LockError>> {
+        let (caller, reply) = oneshot::channel();
+        let request = Request::new(action, name.into(), Token::empty(), Duration::ZERO);
+        let call = OperatorRequest { key: None, request, by: self.now.after(SECOND), caller };
+        self.table.call(self.now, id, call);
+        self.send();
+        reply
     }
 
     fn send(&mut self) {

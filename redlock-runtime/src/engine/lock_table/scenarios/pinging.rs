@@ -1,19 +1,14 @@
-//! A ping: over connections that break, page by page, and within one limit.
+//! A ping: over connections that break, and within one limit.
 
 use super::*;
-use crate::engine::command::{AdminCall, AdminOp};
 
-type Health = oneshot::Receiver<Result<(), LockError>>;
+type Health = oneshot::Receiver<Result<Reply, LockError>>;
 
 const FIRST: Action = Action::Ping { cursor: 0 };
 
 impl Scenario {
     fn pings(&mut self) -> Health {
-        let (caller, health) = oneshot::channel();
-        let op = AdminOp::Ping { name: "lock:%queue".into(), cursor: 0, caller };
-        self.table.call(self.now, 1, AdminCall { key: None, op, by: self.now.after(SECOND) });
-        self.send();
-        health
+        self.calls(1, FIRST, "lock:%queue")
     }
 
     fn breaks(&mut self) {
@@ -33,23 +28,22 @@ fn a_ping_is_sent_again_over_the_next_connection() {
         scenario.send();
     }
     scenario.answers(FIRST, Reply::Done);
-    assert_eq!(health.try_recv(), Ok(Ok(())));
+    assert_eq!(health.try_recv(), Ok(Ok(Reply::Done)));
 }
 
 #[test]
-fn all_primaries_and_connections_of_a_ping_have_one_limit() {
+fn all_connections_of_a_ping_have_one_limit() {
     let mut scenario = Scenario::connected();
     let mut health = scenario.pings();
     scenario.passes(SECOND / 2);
-    scenario.answers(FIRST, Reply::Page { cursor: 1, names: Vec::new() });
     scenario.breaks();
     scenario.connects();
     scenario.send();
-    assert!(scenario.sent.iter().any(|(_, _, request)| request.action == Action::Ping { cursor: 1 }));
+    assert!(scenario.sent.iter().any(|(_, _, request)| request.action == FIRST));
     scenario.passes(SECOND / 2);
     scenario.tick();
     assert!(matches!(health.try_recv(), Ok(Err(LockError::Unavailable { key: None, .. }))));
-    assert!(scenario.table.has_no_admin_calls());
+    assert!(scenario.table.has_no_operator_calls());
 }
 
 #[test]
