@@ -30,6 +30,7 @@ mod peers;
 mod permits;
 mod picture;
 mod polls;
+mod product;
 mod quorum;
 mod readers;
 mod renewals;

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::picture;
-use crate::report::{Chapter, Report, product};
+use crate::product::product;
+use crate::report::{Chapter, Report};
 use crate::results::Run;
 use crate::series::figure;
 use crate::sheet::{Loss, Sheet};

@@ -7,15 +7,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::fleet::limits::Limits;
+use crate::product::product;
 use crate::series::{Series, Table};
 use crate::sheet::Sheet;
 use crate::targets::Target;
-
-/// The checkout that is measured.
-pub fn product() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here)
-}
 
 /// One workload, with the tables that it has filled.
 pub struct Chapter {

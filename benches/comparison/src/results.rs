@@ -13,7 +13,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::machine::processor;
-use crate::report::{Report, product};
+use crate::product::product;
+use crate::report::Report;
 
 /// One run.
 pub struct Run {

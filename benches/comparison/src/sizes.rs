@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use crate::contender::Kind;
 use crate::peers::RSLOCK;
-use crate::report::{Report, product};
+use crate::product::product;
+use crate::report::Report;
 use crate::series::{Series, Table, find};
 use crate::workload::{Extent, Servers};
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use crate::report::product;
+use crate::product::product;
 use crate::series::figure;
 
 const BEGINS: &str =
