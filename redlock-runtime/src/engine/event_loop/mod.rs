@@ -14,21 +14,17 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
 use tokio::task::coop::{has_budget_remaining, unconstrained};
 use tokio::time::{Instant, Sleep};
 
 use super::EngineSettings;
 use super::command::{Command, Unconfirmed};
 use super::lock_table::LockTable;
-use super::lock_table::closing::Closing;
-use super::protocol::Disconnected;
 use super::redis::node::RedisNode;
 use super::redis::node::wait_replicas::Confirmer;
 use super::topology::link::{ELSEWHERE, TransportEvent};
 use super::topology::{Deployment, Transport};
 use super::wakers::{Arrivals, NotingWaker, WhenWoken};
-use crate::base::capabilities::Abilities;
 use crate::base::clock::{Clock, Moment};
 use crate::base::host;
 use crate::base::telemetry;
@@ -61,10 +57,6 @@ pub(super) struct EventLoop {
     /// Replies that are not handed out yet. What comes next from the transport waits for them.
     answered: Option<Answered>,
     confirming: Option<Confirming>,
-    /// The callers of connect.
-    connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
-    /// The callers of shutdown.
-    closing: Vec<Closing>,
     io_timeout: Duration,
     clock: Clock,
     /// Belongs to the runtime that polls the loop.
@@ -140,8 +132,6 @@ impl EventLoop {
             transport,
             answered: None,
             confirming,
-            connecting: Vec::new(),
-            closing: Vec::new(),
             io_timeout,
             clock: Clock::System,
             alarm: None,
@@ -161,7 +151,7 @@ impl EventLoop {
             self.hand_out(self.clock.now());
         }
         if self.transport.restart(self.clock.now()) {
-            self.table.disconnected(self.clock.now(), ELSEWHERE.into());
+            self.table.disconnected(self.clock.now(), ELSEWHERE.into(), &[]);
         }
         (self.alarm, self.alarm_at, self.wakers) = (None, None, None);
         if let Some(confirming) = &mut self.confirming {
@@ -171,11 +161,7 @@ impl EventLoop {
 
     /// True while no caller waits for anything and no lock is held, as far as commands were read.
     pub(super) fn is_idle(&self) -> bool {
-        self.table.is_idle()
-            && self.table.has_no_operator_calls()
-            && self.transport.is_idle()
-            && self.connecting.is_empty()
-            && self.closing.is_empty()
+        self.table.is_idle() && !self.table.has_other_callers() && self.transport.is_idle()
     }
 
     /// True when a command was not read yet.
@@ -201,10 +187,8 @@ impl EventLoop {
     /// True while a caller may wait for an outcome that comes without a deadline.
     pub(super) fn is_awaited(&self) -> bool {
         self.has_waiters()
-            || !self.table.has_no_operator_calls()
+            || self.table.has_other_callers()
             || self.transport.is_busy()
-            || !self.connecting.is_empty()
-            || !self.closing.is_empty()
             || (self.confirming.is_some() && !self.table.is_idle())
     }
 
@@ -287,7 +271,7 @@ impl EventLoop {
         let (has_more_events, now) = self.take_events(events, now);
         self.confirm(now);
         self.table.tick(now);
-        self.poll_closing(now);
+        self.table.poll_closing(now, self.transport.is_idle());
         if !self.open && self.table.is_idle() && self.transport.is_idle() {
             return Poll::Ready(Some(PollOutcome::Ended));
         }
@@ -308,8 +292,8 @@ impl EventLoop {
         let Some(Confirming { node, wanted, commands, task }) = &mut self.confirming else {
             return;
         };
+        let is_new = task.is_none();
         let to_confirm = task.get_or_insert_with(|| {
-            self.table.confirm_again(now);
             let (to_confirm, unconfirmed) = unbounded_channel();
             // A batch of confirmations may wait for the one before it: both must end within the
             // time limit.
@@ -318,7 +302,7 @@ impl EventLoop {
             host::spawn(confirmer.run(unconfirmed));
             to_confirm
         });
-        for unconfirmed in self.table.take_unconfirmed() {
+        for unconfirmed in self.table.take_unconfirmed(now, is_new) {
             let _ = to_confirm.send(unconfirmed);
         }
     }
@@ -351,7 +335,7 @@ impl EventLoop {
     /// `now`: after the callers of these requests have asked. Leases count from then.
     fn send(&mut self, cx: &mut Context<'_>, now: Moment) {
         while let Some(room) = self.room() {
-            let requests = self.table.take_requests(room);
+            let requests = self.table.outbox_mut().take(room, |_| true);
             self.transport.send(cx, now, requests);
         }
     }
@@ -359,7 +343,7 @@ impl EventLoop {
     /// Sends releases beyond the room.
     fn send_releases(&mut self, cx: &mut Context<'_>, now: Moment) {
         while self.transport.is_connected() {
-            let releases = self.table.take_releases();
+            let releases = self.table.outbox_mut().take_releases(|_| true);
             if releases.is_empty() {
                 break;
             }
@@ -370,10 +354,10 @@ impl EventLoop {
     /// The room for the next batch; `None` when there is none to send now.
     fn room(&self) -> Option<usize> {
         // Most rounds have nothing to send.
-        if self.table.has_no_requests() {
+        if self.table.outbox().is_empty() {
             return None;
         }
-        self.transport.room().filter(|room| self.table.has_requests(*room))
+        self.transport.room().filter(|room| self.table.outbox().has_any(*room))
     }
 
     /// True when there may be more, and the time.
@@ -405,10 +389,9 @@ impl EventLoop {
         self.answered.take_if(|answered| answered.is_empty());
     }
 
-    /// Ready at the next deadline of the table, the transport or a shutdown.
+    /// Ready at the next deadline of the table or the transport.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<Result<(), NoClock>> {
-        let shutdown = self.closing.iter().map(Closing::due).min();
-        let dues = [self.table.next_timer(), self.transport.due(), shutdown];
+        let dues = [self.table.next_timer(), self.transport.due()];
         self.due = dues.into_iter().flatten().min();
         let Some(due) = self.due else {
             return Poll::Pending;
@@ -443,49 +426,11 @@ impl EventLoop {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_closing(&mut self, now: Moment) {
-        if self.closing.is_empty() {
-            return;
-        }
-        let (table, transport) = (&mut self.table, &self.transport);
-        let is_idle = |table: &LockTable| table.is_idle() && transport.is_idle();
-        let closing = std::mem::take(&mut self.closing).into_iter();
-        self.closing = closing.filter_map(|closing| closing.look(now, table, is_idle)).collect();
-    }
-
     fn on_command(&mut self, now: Moment, command: Command) {
-        match command {
-            Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
-            Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
-            Command::Abandon { id } => {
-                if let Some((name, token)) = self.table.asked(id)
-                    && self.transport.take_back(id, name, token)
-                {
-                    self.table.taken_back(now, id);
-                }
-                self.table.abandon(now, id);
-            }
-            Command::Fence { id, caller } => self.table.fence(now, id, caller),
-            Command::Extend { id, extension } => self.table.extend(now, id, extension),
-            Command::Release { id, response } => self.table.release(now, id, response),
-            Command::Finish { id, run, response } => self.table.finish(now, id, run, response),
-            Command::HandOver { id, lasts, response } => self.table.hand_over(now, id, lasts, response),
-            Command::Confirmed { id, token, confirmation } => {
-                self.table.confirmed(now, id, &token, confirmation);
-            }
-            Command::Operator { id, call } => self.table.call(now, id, *call),
-            Command::Announce { id, text } => self.table.announce(now, id, text),
-            Command::Observe { name, observer } => self.table.observe(name, observer),
-            Command::Sleep { id, until, caller } => self.table.sleep(id, until, caller),
-            Command::Shutdown { until, caller } => {
-                self.table.close(now);
-                self.closing.push(Closing::new(until, self.io_timeout, caller));
-            }
-            Command::Connected { caller } => match self.table.connection() {
-                Some(outcome) => drop(caller.send(outcome)),
-                None => self.connecting.push(caller),
-            },
+        if let Command::Abandon { id } = command {
+            self.table.take_back(now, id, |name, token| self.transport.take_back(id, name, token));
         }
+        self.table.on_command(now, command);
     }
 
     fn on_event(&mut self, now: Moment, event: TransportEvent) {
@@ -494,27 +439,15 @@ impl EventLoop {
                 telemetry::connected(abilities);
                 self.table.learn_answer_time(server_info.round_trip);
                 self.table.connected(now, abilities);
-                for caller in self.connecting.drain(..) {
-                    drop(caller.send(Ok(abilities)));
-                }
             }
             TransportEvent::Abilities(abilities) => {
                 telemetry::connected(abilities);
                 self.table.can(now, abilities);
             }
-            TransportEvent::Unreachable(trouble) => {
-                if self.table.is_new_trouble(&trouble) {
-                    telemetry::unreachable(&trouble.reason);
-                }
-                for caller in self.connecting.drain(..) {
-                    drop(caller.send(Err(trouble.clone())));
-                }
-                self.table.unreachable(now, trouble);
-            }
+            TransportEvent::Unreachable(trouble) => self.table.unreachable(now, trouble),
             TransportEvent::Broke { reason, refused, .. } => {
                 telemetry::broke(&reason);
-                self.table.refused_at_the_end(now, &refused);
-                self.table.disconnected(now, reason);
+                self.table.disconnected(now, reason, &refused);
             }
             TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),
             TransportEvent::Returned(slots) => self.table.returned(now, &slots),

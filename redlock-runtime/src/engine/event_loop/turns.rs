@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 use tokio::task::coop::has_budget_remaining;
 use tokio::task::{consume_budget, yield_now};
 

@@ -42,8 +42,6 @@ pub(super) struct Context {
     pub(super) questions: HashMap<Id, Id>,
     /// Granted locks that their replicas must confirm.
     pub(super) unconfirmed: Vec<Unconfirmed>,
-    /// Shut down: new attempts fail.
-    pub(super) closed: bool,
     /// The last id of a request without a caller. Counts down: the ids of callers count up.
     own_ids: Id,
 }
@@ -68,7 +66,6 @@ impl Context {
             answer_time: AnswerTime::new(settings.io_timeout),
             questions: HashMap::default(),
             unconfirmed: Vec::new(),
-            closed: false,
             own_ids: Id::MAX,
         }
     }

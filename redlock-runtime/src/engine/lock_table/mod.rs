@@ -10,28 +10,28 @@
 //! server, and a manager is shut down. The order of the attempts counts then: requests for several
 //! keys go out in the order of their commands.
 
-pub(crate) mod closing;
 mod context;
 mod lock;
 mod operator_calls;
 #[cfg(test)]
 mod scenarios;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::EngineSettings;
-use super::command::{Ask, Extension, NewAttempt, OperatorRequest, Response, SHUT_DOWN, Unconfirmed};
+use super::command::{Ask, Command, SHUT_DOWN, ShutdownIncomplete, Unconfirmed};
 use super::outbox::Outbox;
-use super::protocol::{Action, Confirmation, Disconnected, Id, Push, Reply, Request, Run};
+use super::protocol::{Action, Disconnected, Id, Push, Reply, Request};
 use super::slots::{Slot, Slots};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
 use crate::base::host::{self, HashMap};
 use crate::base::key::LEADER;
+use crate::base::telemetry;
 use crate::base::token::Token;
 use context::Context;
 use lock::Lock;
@@ -41,6 +41,21 @@ pub(crate) struct LockTable {
     locks: HashMap<Arc<str>, Lock>,
     cx: Context,
     operator_calls: OperatorCalls,
+    /// The callers of connect.
+    connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
+    /// The callers of shutdown.
+    closing: Vec<Closing>,
+    /// Shut down: new attempts fail.
+    is_closed: bool,
+}
+
+/// A caller of shutdown, until it is answered.
+struct Closing {
+    /// The time limit: the leases that are held then end.
+    until: Moment,
+    /// The number of those leases; `None` before the limit.
+    stopped: Option<usize>,
+    caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
 }
 
 impl LockTable {
@@ -49,47 +64,25 @@ impl LockTable {
             locks: HashMap::default(),
             cx: Context::new(settings),
             operator_calls: OperatorCalls::default(),
+            connecting: Vec::new(),
+            closing: Vec::new(),
+            is_closed: false,
         }
     }
 
-    /// All unsent requests, in their order.
-    #[cfg(test)]
-    fn take_outbox(&mut self) -> Vec<(Id, Request)> {
-        self.cx.outbox.take_all().collect()
+    /// The requests that wait to be sent.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.cx.outbox
     }
 
+    pub(crate) fn outbox_mut(&mut self) -> &mut Outbox {
+        &mut self.cx.outbox
+    }
+
+    /// When an attempt, a caller that pauses or a shutdown is due.
     pub(crate) fn next_timer(&self) -> Option<Moment> {
-        self.cx.timers.next()
-    }
-
-    /// True without a request that waits to be sent.
-    pub(crate) fn has_no_requests(&self) -> bool {
-        self.cx.outbox.is_empty()
-    }
-
-    /// True when there is a batch to send; `room`: for requests that are not urgent.
-    pub(crate) fn has_requests(&self, room: usize) -> bool {
-        self.cx.outbox.has_any(room)
-    }
-
-    /// The next batch.
-    pub(crate) fn take_requests(&mut self, room: usize) -> Vec<(Id, Request)> {
-        self.cx.outbox.take(room, |_| true)
-    }
-
-    /// The next requests that ask for no lock.
-    pub(crate) fn take_releases(&mut self) -> Vec<(Id, Request)> {
-        self.cx.outbox.take_releases(|_| true)
-    }
-
-    /// Granted locks that their replicas must confirm.
-    pub(crate) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Unconfirmed> {
-        self.cx.unconfirmed.drain(..)
-    }
-
-    /// The number of attempts.
-    fn attempts_left(&self) -> usize {
-        self.cx.attempts.len()
+        let limits = self.closing.iter().map(|closing| closing.due(self.cx.settings.io_timeout));
+        limits.chain(self.cx.timers.next()).min()
     }
 
     /// True without an attempt that waits, holds or releases.
@@ -97,14 +90,27 @@ impl LockTable {
         self.cx.attempts.is_empty()
     }
 
-    /// True without a request of an operator.
-    pub(crate) fn has_no_operator_calls(&self) -> bool {
-        self.operator_calls.is_empty()
-    }
-
     /// True with an attempt that waits for the server.
     pub(crate) fn has_waiters(&self) -> bool {
         !self.cx.by_token.is_empty()
+    }
+
+    /// True while someone waits beside the attempts: an operator, or a caller of connect or shutdown.
+    pub(crate) fn has_other_callers(&self) -> bool {
+        !(self.operator_calls.is_empty() && self.connecting.is_empty() && self.closing.is_empty())
+    }
+
+    /// Granted locks that their replicas must confirm. `again`: the task that asks the replicas is a
+    /// new one, so what the last one has not answered is confirmed again.
+    pub(crate) fn take_unconfirmed(
+        &mut self,
+        now: Moment,
+        again: bool,
+    ) -> impl Iterator<Item = Unconfirmed> + use<'_> {
+        if again {
+            self.at_each(now, Lock::confirm_again);
+        }
+        self.cx.unconfirmed.drain(..)
     }
 
     /// An event of this lock, which may be new, and may be over with it.
@@ -148,11 +154,71 @@ impl LockTable {
         }
     }
 
-    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {
+    /// Handles what a caller wants.
+    pub(crate) fn on_command(&mut self, now: Moment, command: Command) {
+        match command {
+            Command::Acquire { id, ask, token } => self.acquire(now, id, ask, token),
+            Command::AcquireAll { asks } => {
+                asks.into_iter().for_each(|(id, ask, token)| self.acquire(now, id, ask, token));
+            }
+            Command::Abandon { id } => self.at_attempt(now, id, |lock, cx| {
+                lock.meet(id, "abandon");
+                lock.abandon(cx, id);
+            }),
+            Command::Extend { id, extension } => self.at_attempt(now, id, |lock, cx| {
+                lock.meet(id, "extend");
+                lock.extend(cx, id, extension);
+            }),
+            Command::Fence { id, caller } => {
+                self.at_attempt(now, id, |lock, cx| lock.fence(cx, id, caller));
+            }
+            Command::Release { id, response } => self.at_attempt(now, id, |lock, cx| {
+                lock.meet(id, "release");
+                lock.release(cx, id, response);
+            }),
+            Command::Finish { id, run, response } => self.at_attempt(now, id, |lock, cx| {
+                lock.meet(id, "release");
+                lock.finish(cx, id, run, response);
+            }),
+            Command::HandOver { id, lasts, response } => self.at_attempt(now, id, |lock, cx| {
+                lock.meet(id, "hand over");
+                lock.leave_to_ticket(cx, id, lasts, response);
+            }),
+            Command::Confirmed { id, token, confirmation } => {
+                self.at_attempt(now, id, |lock, cx| lock.confirmed(cx, id, &token, confirmation));
+            }
+            Command::Announce { id, text } => {
+                self.at_attempt(now, id, |lock, cx| lock.announce(cx, id, text));
+            }
+            Command::Operator { call, .. } if self.is_closed => {
+                call.fail(|key| LockError::ManagerClosed { key, reason: SHUT_DOWN });
+            }
+            Command::Operator { id, call } => {
+                self.cx.now = now;
+                let request = self.operator_calls.start(&mut self.cx, id, *call);
+                self.take_for_operator(now, request);
+            }
+            Command::Observe { name, observer } => self.operator_calls.observe(name, observer),
+            Command::Sleep { id, until, caller } => {
+                self.operator_calls.sleep(&mut self.cx, id, until, caller);
+            }
+            Command::Connected { caller } if self.cx.connected => drop(caller.send(Ok(self.cx.abilities))),
+            Command::Connected { caller } => match &self.cx.trouble {
+                Some(trouble) => drop(caller.send(Err(trouble.clone()))),
+                None => self.connecting.push(caller),
+            },
+            Command::Shutdown { until, caller } => {
+                self.close(now);
+                self.closing.push(Closing { until, stopped: None, caller });
+            }
+        }
+    }
+
+    fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {
         if ask.is_cancelled() {
             return;
         }
-        if self.cx.closed {
+        if self.is_closed {
             ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
             return;
         }
@@ -167,103 +233,19 @@ impl LockTable {
         });
     }
 
-    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<NewAttempt>) {
-        for (id, ask, token) in asks {
-            self.acquire(now, id, ask, token);
-        }
-    }
-
-    /// The caller no longer waits: the attempt releases the lock that it has or may get.
-    pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
-        self.at_attempt(now, id, |lock, cx| {
-            lock.meet(id, "abandon");
-            lock.abandon(cx, id);
+    /// Has the transport take back an unanswered request for the lock: `is_unsent` says, by name and
+    /// token, whether it has not sent the request, and will not send it.
+    pub(crate) fn take_back(&mut self, now: Moment, id: Id, is_unsent: impl FnOnce(&str, &Token) -> bool) {
+        self.at_attempt(now, id, |lock, _| {
+            if lock.asked(id).is_some_and(|(name, token)| is_unsent(name, token)) {
+                lock.taken_back(id);
+            }
         });
-    }
-
-    /// The name and the token of an attempt whose request for the lock is unanswered.
-    pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
-        self.locks.get(self.cx.attempts.get(&id)?)?.asked(id)
-    }
-
-    /// The transport has not sent that request, and will not send it.
-    pub(crate) fn taken_back(&mut self, now: Moment, id: Id) {
-        self.at_attempt(now, id, |lock, _| lock.taken_back(id));
     }
 
     /// The transport cannot have this request served yet.
     pub(crate) fn delayed(&mut self, now: Moment, id: Id, reason: Arc<str>) {
         self.at_attempt(now, id, |lock, cx| lock.delayed(cx, id, reason));
-    }
-
-    /// The guard changes the ttl.
-    pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
-        self.at_attempt(now, id, |lock, cx| {
-            lock.meet(id, "extend");
-            lock.extend(cx, id, extension);
-        });
-    }
-
-    /// Draws a fencing token for a held lock, unless it has one.
-    pub(crate) fn fence(&mut self, now: Moment, id: Id, caller: oneshot::Sender<()>) {
-        self.at_attempt(now, id, |lock, cx| lock.fence(cx, id, caller));
-    }
-
-    /// The guard releases the lock.
-    pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
-        self.at_attempt(now, id, |lock, cx| {
-            lock.meet(id, "release");
-            lock.release(cx, id, response);
-        });
-    }
-
-    /// The guard releases the lock of a body that runs once.
-    pub(crate) fn finish(&mut self, now: Moment, id: Id, run: Run, response: Response) {
-        self.at_attempt(now, id, |lock, cx| {
-            lock.meet(id, "release");
-            lock.finish(cx, id, run, response);
-        });
-    }
-
-    /// The guard leaves the lock to whoever redeems its ticket within `lasts`.
-    pub(crate) fn hand_over(&mut self, now: Moment, id: Id, lasts: Duration, response: Response) {
-        self.at_attempt(now, id, |lock, cx| {
-            lock.meet(id, "hand over");
-            lock.leave_to_ticket(cx, id, lasts, response);
-        });
-    }
-
-    /// The task that asks the replicas is a new one: what the last one has not answered is
-    /// confirmed anew.
-    pub(crate) fn confirm_again(&mut self, now: Moment) {
-        self.at_each(now, Lock::confirm_again);
-    }
-
-    /// The answer of the replicas about a lock that its caller does not have yet.
-    pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
-        self.at_attempt(now, id, |lock, cx| lock.confirmed(cx, id, token, confirmation));
-    }
-
-    /// A leader announces this, or steps down.
-    pub(crate) fn announce(&mut self, now: Moment, id: Id, text: Option<Arc<str>>) {
-        self.at_attempt(now, id, |lock, cx| lock.announce(cx, id, text));
-    }
-
-    /// From now on tells this observer when another one may lead.
-    pub(crate) fn observe(&mut self, name: Arc<str>, observer: Weak<Notify>) {
-        self.operator_calls.observe(name, observer);
-    }
-
-    /// An operator asks.
-    pub(crate) fn call(&mut self, now: Moment, id: Id, call: OperatorRequest) {
-        self.cx.now = now;
-        let request = self.operator_calls.start(&mut self.cx, id, call);
-        self.take_for_operator(now, request);
-    }
-
-    /// A caller pauses.
-    pub(crate) fn sleep(&mut self, id: Id, until: Moment, caller: oneshot::Sender<()>) {
-        self.operator_calls.sleep(&mut self.cx, id, until, caller);
     }
 
     fn take_for_operator(&mut self, now: Moment, request: Option<Request>) {
@@ -342,11 +324,6 @@ impl LockTable {
         });
     }
 
-    /// The outcome of connecting; `None` before the first.
-    pub(crate) fn connection(&self) -> Option<Result<Abilities, Disconnected>> {
-        if self.cx.connected { Some(Ok(self.cx.abilities)) } else { self.cx.trouble.clone().map(Err) }
-    }
-
     /// There is a connection: unanswered requests are repeated, and each held lock is renewed at
     /// once.
     pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
@@ -354,6 +331,9 @@ impl LockTable {
         self.cx.connected = true;
         self.cx.abilities = abilities;
         self.cx.trouble = None;
+        for caller in self.connecting.drain(..) {
+            drop(caller.send(Ok(abilities)));
+        }
         self.operator_calls.tell_observers(None);
         for id in self.operator_calls.ids() {
             let request = self.operator_calls.send(&mut self.cx, id);
@@ -378,16 +358,12 @@ impl LockTable {
         self.at_each(now, Lock::can);
     }
 
-    /// These requests were refused with the answer that ends the connection. They are sent again
-    /// over the next one.
-    pub(crate) fn refused_at_the_end(&mut self, now: Moment, requests: &[(Id, Request)]) {
-        for (id, request) in requests {
+    /// The connection broke: no request in flight will be answered. `refused`: with the answer that
+    /// ended it; they are sent again over the next one.
+    pub(crate) fn disconnected(&mut self, now: Moment, reason: Arc<str>, refused: &[(Id, Request)]) {
+        for (id, request) in refused {
             self.at(now, &request.name, |lock, _| lock.refused_at_the_end(*id, request));
         }
-    }
-
-    /// The connection broke: no request in flight will be answered.
-    pub(crate) fn disconnected(&mut self, now: Moment, reason: Arc<str>) {
         self.all_meet(now, "disconnected");
         self.cx.now = now;
         self.cx.connected = false;
@@ -401,14 +377,15 @@ impl LockTable {
         });
     }
 
-    /// True when connecting has not failed like this since the last connection.
-    pub(crate) fn is_new_trouble(&self, trouble: &Disconnected) -> bool {
-        self.cx.trouble.as_ref() != Some(trouble)
-    }
-
     /// Connecting failed. Attempts with one try fail now; if the failure is permanent, all fail but
     /// those without a time limit.
     pub(crate) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
+        if self.cx.trouble.as_ref() != Some(&trouble) {
+            telemetry::unreachable(&trouble.reason);
+        }
+        for caller in self.connecting.drain(..) {
+            drop(caller.send(Err(trouble.clone())));
+        }
         self.all_meet(now, "unreachable");
         self.at_each(now, |lock, cx, id| {
             let ends = |ask: &Ask| ask.is_ended_by(&trouble);
@@ -425,18 +402,47 @@ impl LockTable {
     }
 
     /// Refuses new attempts from now on, and fails those that wait.
-    pub(crate) fn close(&mut self, now: Moment) {
+    fn close(&mut self, now: Moment) {
         self.all_meet(now, "shutdown");
-        self.cx.closed = true;
+        self.is_closed = true;
         self.at_each(now, |lock, cx, id| {
             lock.fail_if(cx, id, |ask| Some(LockError::closed(&ask.key, SHUT_DOWN)));
         });
     }
 
-    /// Ends all leases; returns how many.
-    fn end_all_leases(&mut self, now: Moment) -> usize {
-        let mut stopped = 0;
-        self.at_each(now, |lock, cx, id| stopped += usize::from(lock.close(cx, id, SHUT_DOWN)));
-        stopped
+    /// Ends the leases that are held at the limit of a shutdown, and answers its caller once
+    /// everything is released, or the time for that is over. `is_sent`: the transport has nothing to
+    /// do any more.
+    ///
+    /// The end of its lease drops an async body, and its guard releases the lock. A sync body cannot
+    /// be stopped: its key is not deleted while the body may run, but expires.
+    pub(crate) fn poll_closing(&mut self, now: Moment, is_sent: bool) {
+        if self.closing.is_empty() {
+            return;
+        }
+        for mut closing in std::mem::take(&mut self.closing) {
+            if closing.until <= now && closing.stopped.is_none() && !(is_sent && self.is_idle()) {
+                let mut stopped = 0;
+                self.at_each(now, |lock, cx, id| stopped += usize::from(lock.close(cx, id, SHUT_DOWN)));
+                closing.stopped = Some(stopped);
+            }
+            if !(is_sent && self.is_idle()) && now < closing.due(self.cx.settings.io_timeout) {
+                self.closing.push(closing);
+                continue;
+            }
+            let outcome = match (closing.stopped.unwrap_or(0), self.cx.attempts.len()) {
+                (0, 0) => Ok(()),
+                (stopped, unreleased) => Err(ShutdownIncomplete { stopped, unreleased }),
+            };
+            // A caller that has gone does not mind.
+            let _ = closing.caller.send(outcome);
+        }
+    }
+}
+
+impl Closing {
+    /// The limit, or the end of the time for releases after that.
+    fn due(&self, grace: Duration) -> Moment {
+        if self.stopped.is_none() { self.until } else { self.until.after(grace) }
     }
 }

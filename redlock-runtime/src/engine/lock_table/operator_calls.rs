@@ -10,9 +10,8 @@ use tokio::sync::{Notify, oneshot};
 
 use super::context::Context;
 use crate::base::clock::Moment;
-use crate::base::error::LockError;
 use crate::base::host::HashMap;
-use crate::engine::command::{OperatorRequest, SHUT_DOWN};
+use crate::engine::command::OperatorRequest;
 use crate::engine::protocol::{Disconnected, Id, Reply, Request};
 
 /// The calls that are not answered yet.
@@ -68,10 +67,6 @@ impl OperatorCalls {
     /// Sends the request of a call, if there is a connection. Returns the request, which may take a
     /// lock of this process away.
     pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: OperatorRequest) -> Option<Request> {
-        if cx.closed {
-            call.fail(|key| LockError::ManagerClosed { key, reason: SHUT_DOWN });
-            return None;
-        }
         if let Some(trouble) = &cx.trouble {
             call.fail(|key| trouble.error(key));
             return None;

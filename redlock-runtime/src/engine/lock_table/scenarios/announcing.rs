@@ -5,7 +5,7 @@ use super::*;
 fn leads() -> Scenario {
     let mut scenario = Scenario::connected();
     let _lease = scenario.holds(1);
-    scenario.table.announce(scenario.now, 1, Some("here".into()));
+    scenario.table.on_command(scenario.now, Command::Announce { id: 1, text: Some("here".into()) });
     scenario.send();
     scenario
 }
@@ -59,7 +59,7 @@ fn a_record_that_is_not_confirmed_is_written_again_with_the_next_renewal() {
 fn a_record_is_written_again_over_the_next_connection() {
     let mut scenario = leads();
     record_ends(&mut scenario, Reply::Done);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.answers(RENEW, Reply::Done);
@@ -73,10 +73,10 @@ fn the_release_of_a_leader_leaves_no_lock_free() {
         let mut scenario = Scenario::connected();
         let _lease = scenario.holds(1);
         if leads {
-            scenario.table.announce(scenario.now, 1, Some("here".into()));
+            scenario.table.on_command(scenario.now, Command::Announce { id: 1, text: Some("here".into()) });
             scenario.send();
             scenario.answers(Action::Announce, Reply::Done);
-            scenario.table.announce(scenario.now, 1, None);
+            scenario.table.on_command(scenario.now, Command::Announce { id: 1, text: None });
         }
         let _released = scenario.releases(1);
         scenario.send();

@@ -51,7 +51,7 @@ fn one_try_is_one_request() {
 #[test]
 fn one_try_fails_at_once_when_there_is_no_server() {
     let mut scenario = Scenario::connected();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let mut trying = scenario.acquires(1, Some(Duration::ZERO));
     let mut waiting = scenario.acquires(2, None);
     assert!(trying.try_recv().is_err(), "an idle connection may have been cut: it is made anew first");

@@ -17,7 +17,7 @@ fn an_unsent_request_is_taken_back_when_its_caller_goes() {
     let _outcomes = [scenario.ask_for(1), scenario.ask_for(2), scenario.ask_for(3)];
     scenario.abandons(2);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN)]);
-    assert_eq!(scenario.table.attempts_left(), 2);
+    assert_eq!(scenario.table.cx.attempts.len(), 2);
     // A request that was sent needs a release.
     scenario.abandons(3);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN), (3, Action::Release)]);
@@ -26,7 +26,7 @@ fn an_unsent_request_is_taken_back_when_its_caller_goes() {
 #[test]
 fn an_unsent_request_is_taken_back_when_its_time_is_up() {
     let mut scenario = Scenario::connected();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let _outcome = scenario.acquires(1, Some(SECOND));
     scenario.connects();
     scenario.passes(SECOND);
@@ -51,7 +51,7 @@ fn a_request_whose_reply_was_lost_is_released_too() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.abandons(1);
     assert_eq!(scenario.unanswered(), [(1, Action::Release)]);

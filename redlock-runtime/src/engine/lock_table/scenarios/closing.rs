@@ -3,25 +3,29 @@
 use super::*;
 use crate::base::outcome::LostReason;
 use crate::engine::command::ShutdownIncomplete;
-use crate::engine::lock_table::closing::Closing;
 
 type End = oneshot::Receiver<Result<(), ShutdownIncomplete>>;
 
 const GRACE: Duration = SECOND;
 
 impl Scenario {
-    fn shuts_down(&mut self, limit: Duration) -> (Closing, End) {
+    fn shuts_down(&mut self, limit: Duration) -> End {
         let (caller, end) = oneshot::channel();
-        self.table.close(self.now);
+        self.table.on_command(self.now, Command::Shutdown { until: self.now.after(limit), caller });
         self.send();
-        (Closing::new(self.now.after(limit), GRACE, caller), end)
+        end
     }
 
-    /// `None` once the caller has been answered.
-    fn looks(&mut self, closing: Closing) -> Option<Closing> {
-        let closing = closing.look(self.now, &mut self.table, LockTable::is_idle);
+    /// True once the caller has been answered.
+    fn is_answered(&mut self) -> bool {
+        self.table.poll_closing(self.now, true);
         self.send();
-        closing
+        self.table.closing.is_empty()
+    }
+
+    /// When the shutdown is due.
+    fn is_due_at(&self) -> Moment {
+        self.table.closing[0].due(GRACE)
     }
 }
 
@@ -29,13 +33,13 @@ impl Scenario {
 fn a_lock_released_before_the_limit_is_not_stopped() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
-    let (closing, mut end) = scenario.shuts_down(2 * SECOND);
+    let mut end = scenario.shuts_down(2 * SECOND);
     scenario.passes(SECOND);
-    let Some(closing) = scenario.looks(closing) else { unreachable!("it is held") };
+    assert!(!scenario.is_answered(), "it is held");
     assert_eq!(lease.lost_reason(), None);
     scenario.drops_guard(1);
     scenario.answers(Action::Release, Reply::Done);
-    assert!(scenario.looks(closing).is_none());
+    assert!(scenario.is_answered());
     assert_eq!(end.try_recv(), Ok(Ok(())));
 }
 
@@ -43,16 +47,16 @@ fn a_lock_released_before_the_limit_is_not_stopped() {
 fn a_lock_held_at_the_limit_ends_and_is_released_by_its_guard() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
-    let (closing, mut end) = scenario.shuts_down(SECOND);
-    assert_eq!(closing.due(), scenario.now.after(SECOND));
+    let mut end = scenario.shuts_down(SECOND);
+    assert_eq!(scenario.is_due_at(), scenario.now.after(SECOND));
     scenario.passes(SECOND);
-    let Some(closing) = scenario.looks(closing) else { unreachable!("its guard is not dropped yet") };
+    assert!(!scenario.is_answered(), "its guard is not dropped yet");
     assert_eq!(lease.lost_reason(), Some(LostReason::ManagerClosed));
     scenario.assert_quiet();
     scenario.drops_guard(1);
-    let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
+    assert!(!scenario.is_answered(), "it is not answered yet");
     scenario.answers(Action::Release, Reply::Done);
-    assert!(scenario.looks(closing).is_none());
+    assert!(scenario.is_answered());
     assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 1, unreleased: 0 })));
 }
 
@@ -63,19 +67,22 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     scenario.passes(TTL / 2);
     scenario.tick();
     let Some((id, sent, renewal)) = scenario.next() else { unreachable!("it is renewed") };
-    let (closing, mut end) = scenario.shuts_down(Duration::ZERO);
-    let Some(closing) = scenario.looks(closing) else { unreachable!("the body goes on") };
+    let mut end = scenario.shuts_down(Duration::ZERO);
+    assert!(!scenario.is_answered(), "the body goes on");
     // The reply to the renewal does not revive it, and a change of the ttl is not sent.
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     let (caller, mut extended) = oneshot::channel();
-    scenario.table.extend(scenario.now, 1, command::Extension { ttl: TTL, caller });
+    scenario.table.on_command(
+        scenario.now,
+        Command::Extend { id: 1, extension: command::Extension { ttl: TTL, caller } },
+    );
     assert!(matches!(extended.try_recv(), Err(TryRecvError::Closed)));
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.passes(GRACE);
     scenario.tick();
-    assert_eq!(closing.due(), scenario.now);
-    assert!(scenario.looks(closing).is_none());
+    assert_eq!(scenario.is_due_at(), scenario.now);
+    assert!(scenario.is_answered());
     assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 1, unreleased: 1 })));
     scenario.passes(TTL);
     scenario.tick();
@@ -88,11 +95,11 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
 fn unanswered_releases_are_counted() {
     let mut scenario = Scenario::connected();
     drop(scenario.holds(1));
-    scenario.table.release(scenario.now, 1, None);
-    let (closing, mut end) = scenario.shuts_down(SECOND);
+    scenario.table.on_command(scenario.now, Command::Release { id: 1, response: None });
+    let mut end = scenario.shuts_down(SECOND);
     scenario.passes(SECOND);
-    let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
+    assert!(!scenario.is_answered(), "it is not answered yet");
     scenario.passes(GRACE);
-    assert!(scenario.looks(closing).is_none());
+    assert!(scenario.is_answered());
     assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 0, unreleased: 1 })));
 }

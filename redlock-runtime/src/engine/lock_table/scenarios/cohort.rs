@@ -79,7 +79,7 @@ fn a_renewal_reply_is_about_the_current_local_holder() {
 fn without_a_connection_there_is_no_local_hand_over() {
     let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
-    scenario.table.disconnected(scenario.now, "gone".into());
+    scenario.table.disconnected(scenario.now, "gone".into(), &[]);
     scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
     scenario.connects();

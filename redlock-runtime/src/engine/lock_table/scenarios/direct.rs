@@ -96,7 +96,7 @@ fn a_lock_that_came_without_a_fencing_token_is_asked_for_again_or_given_back() {
     // Its caller has left before it came.
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
-    scenario.table.abandon(scenario.now, 1);
+    scenario.table.on_command(scenario.now, Command::Abandon { id: 1 });
     scenario.send();
     scenario.answers(JOIN, no_fence());
     assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
@@ -198,7 +198,7 @@ fn a_repeated_request_is_not_direct() {
     // The reply was lost: the first may have been executed.
     let mut scenario = Scenario::connected();
     let _outcome = unfenced(1, None, &mut scenario);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.sent.clear();
     scenario.connects();
     scenario.send();
@@ -252,7 +252,7 @@ fn a_fencing_token_is_drawn_later_for_a_nested_call_that_shows_it() {
     let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
     let fence = |scenario: &mut Scenario| {
         let (caller, drawn) = oneshot::channel();
-        scenario.table.fence(scenario.now, 1, caller);
+        scenario.table.on_command(scenario.now, Command::Fence { id: 1, caller });
         scenario.send();
         drawn
     };
@@ -273,10 +273,10 @@ fn without_an_answer_a_nested_call_is_told() {
         let mut outcome = unfenced(1, None, &mut scenario);
         scenario.answers(JOIN, GRANTED);
         let (caller, mut drawn) = oneshot::channel();
-        scenario.table.fence(scenario.now, 1, caller);
+        scenario.table.on_command(scenario.now, Command::Fence { id: 1, caller });
         scenario.send();
         if is_cut {
-            scenario.table.disconnected(scenario.now, "cut".into());
+            scenario.table.disconnected(scenario.now, "cut".into(), &[]);
         } else {
             scenario.answers(Action::Draw, Reply::NotHeld);
         }

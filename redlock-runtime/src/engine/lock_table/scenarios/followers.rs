@@ -180,7 +180,7 @@ fn with_a_lock_that_is_lost_its_served_followers_leave_the_queue() {
 fn over_the_next_connection_a_lock_is_not_passed_on_but_given_back_for_all() {
     let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
     scenario.drops_guard(1);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.sent.clear();
@@ -275,13 +275,13 @@ fn over_the_next_connection_the_server_is_told_again() {
     scenario.passes(TOLD_AFTER);
     scenario.tick();
     tells(&mut scenario, 1, &[2, 3]);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
     // Also when it has answered: its replica, which is the primary now, may not have heard of it.
-    scenario.table.disconnected(scenario.now, "failed over".into());
+    scenario.table.disconnected(scenario.now, "failed over".into(), &[]);
     scenario.connects();
     scenario.send();
     let (id, sent, request) = tells(&mut scenario, 1, &[3]);
@@ -335,7 +335,7 @@ fn a_fencing_token_that_is_drawn_when_the_server_was_told_already_is_drawn_anew(
     scenario.tick();
     let (id, sent, renewal) = tells(&mut scenario, 1, &[2, 3]);
     let (caller, mut drawn) = oneshot::channel();
-    scenario.table.fence(scenario.now, id, caller);
+    scenario.table.on_command(scenario.now, Command::Fence { id, caller });
     scenario.send();
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     scenario.answers(Action::Draw, Reply::NotHeld);

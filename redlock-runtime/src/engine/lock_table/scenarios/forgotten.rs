@@ -212,7 +212,7 @@ fn a_permanent_refusal_ends_only_a_bounded_wait() {
 fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     let mut scenario = Scenario::connected();
     let mut before = [scenario.acquires(1, Some(SECOND)), scenario.acquires(2, None)];
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let trouble = Disconnected { reason: "WRONGPASS".into(), is_permanent: true };
     scenario.table.unreachable(scenario.now, trouble);
     let mut after = [scenario.acquires(3, Some(SECOND)), scenario.acquires(4, None)];

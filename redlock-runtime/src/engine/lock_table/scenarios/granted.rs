@@ -134,7 +134,7 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
 fn a_grant_over_the_next_connection_is_confirmed_first() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.grants(1, scenario.server_time());
@@ -150,7 +150,7 @@ fn a_grant_that_is_told_after_its_lock_was_released_is_not_released_once_more() 
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     let at = scenario.server_time();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.answers(REJOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
@@ -216,7 +216,7 @@ fn a_lock_that_is_not_renewed_lasts_for_its_ttl_from_its_grant_on() {
     scenario.answers(RENEW, Reply::Refused(Refusal::Transient("BUSY".into())));
     scenario.passes(CLAIM / 3);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     let Some((id, sent, renewal)) = scenario.next() else { unreachable!("its claim is renewed") };

@@ -112,7 +112,7 @@ fn a_report_that_a_broken_connection_left_unanswered_is_asked_for_again() {
     scenario.tick();
     assert_eq!(scenario.questions(), 1);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     assert_eq!(scenario.questions(), 1);
@@ -122,7 +122,7 @@ fn a_report_that_a_broken_connection_left_unanswered_is_asked_for_again() {
 fn without_a_connection_the_report_needs_no_server() {
     let mut scenario = limited(Some(LIMIT));
     let _outcome = queued(1, &mut scenario);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     assert!(scenario.waits(2 * SECOND).is_empty());
     scenario.connects();
     assert_eq!(scenario.waits(10 * SECOND), [4 * SECOND]);

@@ -9,7 +9,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
     let mut waiter = queued(2, &mut scenario);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.assert_quiet();
     scenario.connects();
     scenario.send();
@@ -23,7 +23,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
 fn a_lease_ends_when_no_renewal_is_answered() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.passes(TTL);
     scenario.tick();
     assert!(lease.lost_reason().is_some());
@@ -87,7 +87,9 @@ fn a_holder_leaves_the_queue_with_the_ttl_of_its_place() {
     scenario.tick();
     scenario.grants(1, scenario.server_time());
     let (caller, _extended) = oneshot::channel();
-    scenario.table.extend(scenario.now, 1, Extension { ttl: 2 * TTL, caller });
+    scenario
+        .table
+        .on_command(scenario.now, Command::Extend { id: 1, extension: Extension { ttl: 2 * TTL, caller } });
     scenario.send();
     let place = scenario.busy(3);
     scenario.answers(AGAIN, place);

@@ -42,7 +42,7 @@ use crate::base::owner::Owner;
 use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::EngineSettings;
-use crate::engine::command::{self, AcquireOutcome, Ask, OperatorRequest, Response};
+use crate::engine::command::{self, AcquireOutcome, Ask, Command, OperatorRequest, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
     ServerTime, Verdict,
@@ -108,14 +108,14 @@ impl Scenario {
         let (caller, reply) = oneshot::channel();
         let request = Request::new(action, name.into(), Token::empty(), Duration::ZERO);
         let call = OperatorRequest { key: None, request, by: self.now.after(SECOND), caller };
-        self.table.call(self.now, id, call);
+        self.table.on_command(self.now, Command::Operator { id, call: Box::new(call) });
         self.send();
         reply
     }
 
     fn send(&mut self) {
         let now = self.now;
-        self.sent.extend(self.table.take_outbox().into_iter().map(|(id, request)| (id, now, request)));
+        self.sent.extend(self.table.outbox_mut().take_all().map(|(id, request)| (id, now, request)));
     }
 
     fn acquires(&mut self, id: Id, wait: Option<Duration>) -> Outcome {
@@ -215,18 +215,18 @@ impl Scenario {
     }
 
     fn abandons(&mut self, id: Id) {
-        self.table.abandon(self.now, id);
+        self.table.on_command(self.now, Command::Abandon { id });
         self.send();
     }
 
     fn drops_guard(&mut self, id: Id) {
-        self.table.release(self.now, id, None);
+        self.table.on_command(self.now, Command::Release { id, response: None });
         self.send();
     }
 
     fn releases(&mut self, id: Id) -> Released {
         let (caller, released) = oneshot::channel();
-        self.table.release(self.now, id, Some(Response::to(caller)));
+        self.table.on_command(self.now, Command::Release { id, response: Some(Response::to(caller)) });
         self.send();
         Released(released)
     }
@@ -234,7 +234,10 @@ impl Scenario {
     /// The guard leaves the lock to a ticket, for ten seconds.
     fn hands_over(&mut self, id: Id) -> oneshot::Receiver<command::Released> {
         let (caller, released) = oneshot::channel();
-        self.table.hand_over(self.now, id, 10 * SECOND, Response::to(caller));
+        self.table.on_command(
+            self.now,
+            Command::HandOver { id, lasts: 10 * SECOND, response: Response::to(caller) },
+        );
         self.send();
         released
     }

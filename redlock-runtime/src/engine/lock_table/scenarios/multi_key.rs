@@ -13,7 +13,7 @@ use crate::base::owner::Owner;
 use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::EngineSettings;
-use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::command::{AcquireOutcome, Ask, Command};
 use crate::engine::lock_table::LockTable;
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Place, Refusal, Reply, Request, ServerTime, Verdict};
@@ -97,7 +97,7 @@ impl Call {
                 ((id, ask, token(id)), outcome)
             })
             .unzip();
-        table.acquire_all(now, asks);
+        table.on_command(now, Command::AcquireAll { asks });
         let Ok(outcomes) = <[Outcome; 3]>::try_from(outcomes) else { unreachable!() };
         Self { table, now, outcomes, said: ['?'; 3], sent: Vec::new() }
     }
@@ -105,7 +105,7 @@ impl Call {
     /// Exactly these requests are sent, in this order.
     #[track_caller]
     fn sends(&mut self, expected: &[(Id, Action)]) {
-        self.sent = self.table.take_outbox();
+        self.sent = self.table.outbox_mut().take_all().collect();
         let sent: Vec<_> = self.sent.iter().map(|(id, request)| (*id, request.action)).collect();
         assert_eq!(sent, expected);
     }
@@ -171,16 +171,16 @@ fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
     call.says("+?-");
     // Nothing is released, and the waiter is one like any other.
     call.sends(&[]);
-    call.table.disconnected(call.now, "cut".into());
+    call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
-    let sent: Vec<_> = call.table.take_outbox();
+    let sent: Vec<_> = call.table.outbox_mut().take_all().collect();
     assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
 }
 
 #[test]
 fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
     let mut call = Call::connected();
-    call.table.disconnected(call.now, "cut".into());
+    call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
     call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
     call.answers(vec![held(), held(), held()]);
@@ -190,7 +190,7 @@ fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
 #[test]
 fn a_key_that_is_skipped_in_a_repeated_call_is_released() {
     let mut call = Call::connected();
-    call.table.disconnected(call.now, "cut".into());
+    call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
     call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
     // The call whose reply was lost may have taken more keys than this one.
@@ -210,8 +210,8 @@ fn before_there_is_a_connection_the_keys_wait_together() {
 #[test]
 fn a_key_behind_an_abandoned_one_is_skipped_and_released() {
     let mut call = Call::connected();
-    call.table.disconnected(call.now, "cut".into());
-    call.table.abandon(call.now, 2);
+    call.table.disconnected(call.now, "cut".into(), &[]);
+    call.table.on_command(call.now, Command::Abandon { id: 2 });
     call.table.connected(call.now, HANDS_OVER);
     // The second key is being released, so the third has no key to go behind.
     call.sends(&[(1, AGAIN), (2, Action::Release), (3, Action::Release)]);
@@ -254,7 +254,7 @@ fn a_call_of_which_the_server_has_done_nothing_leaves_nothing_to_release() {
     let mut call = Call::connected();
     call.answers(refused_by(Refusal::Transient("MISCONF".into())));
     call.says("?--");
-    call.table.abandon(call.now, 1);
+    call.table.on_command(call.now, Command::Abandon { id: 1 });
     call.sends(&[]);
     assert!(call.table.is_idle());
 }
@@ -266,8 +266,7 @@ fn replies_that_took_longer_than_the_leases_are_no_locks() {
         call.answers_after(TTL, vec![held(), held(), third]);
         call.says("?--");
         // The first key is released under its old token and asked for with a new one, alone.
-        let actions: Vec<_> =
-            call.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
+        let actions: Vec<_> = call.table.outbox_mut().take_all().map(|(_, request)| request.action).collect();
         assert_eq!(actions, [Action::Release, AGAIN, Action::Release, Action::Release]);
     }
 }
@@ -280,7 +279,7 @@ fn no_waiter_of_this_process_is_overtaken() {
     table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
     let (waits_for_b, _outcome) = ask("b", None, now);
     table.acquire(now, 9, waits_for_b, token(9));
-    drop(table.take_outbox());
+    table.outbox_mut().take_all().for_each(drop);
     let mut call = Call::of(table);
     call.sends(&[(1, FIRST)]);
     call.says("?--");

@@ -75,7 +75,7 @@ fn a_run_is_two_requests_and_neither_is_direct() {
     assert!(held(&mut outcome).is_some());
     let (caller, mut released) = oneshot::channel();
     let run = Run::Done(b"7".as_slice().into());
-    scenario.table.finish(scenario.now, 1, run, Response::to(caller));
+    scenario.table.on_command(scenario.now, Command::Finish { id: 1, run, response: Response::to(caller) });
     scenario.send();
     releases_as(&mut scenario, "Done", Reply::Done);
     let released = released.try_recv().map(|released| released.outcome);
@@ -91,7 +91,7 @@ fn a_result_whose_release_is_repeated_and_finds_no_lock_is_not_stored() {
     assert!(held(&mut outcome).is_some());
     let (caller, mut released) = oneshot::channel();
     let run = Run::Done(b"7".as_slice().into());
-    scenario.table.finish(scenario.now, 1, run, Response::to(caller));
+    scenario.table.on_command(scenario.now, Command::Finish { id: 1, run, response: Response::to(caller) });
     scenario.send();
     // The reply is lost.
     releases_as(&mut scenario, "Done", Reply::Refused(Refusal::OutcomeUnknown("gone".into())));

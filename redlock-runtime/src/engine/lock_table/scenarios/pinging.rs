@@ -13,7 +13,7 @@ impl Scenario {
 
     fn breaks(&mut self) {
         self.sent.clear();
-        self.table.disconnected(self.now, "it broke".into());
+        self.table.disconnected(self.now, "it broke".into(), &[]);
     }
 }
 
@@ -43,7 +43,7 @@ fn all_connections_of_a_ping_have_one_limit() {
     scenario.passes(SECOND / 2);
     scenario.tick();
     assert!(matches!(health.try_recv(), Ok(Err(LockError::Unavailable { key: None, .. }))));
-    assert!(scenario.table.has_no_operator_calls());
+    assert!(!scenario.table.has_other_callers());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_release_whose_reply_was_lost_is_repeated_and_counts() {
     let _lease = scenario.holds(1);
     let mut released = scenario.releases(1);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     // The server had executed the first one.
@@ -138,7 +138,7 @@ fn a_waiter_that_leaves_without_a_connection_is_gone_from_the_queue_of_a_server_
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.abandons(1);
     scenario.passes(TTL + SECOND);
     scenario.tick();
@@ -188,7 +188,7 @@ fn a_call_that_was_refused_after_an_answer_was_lost_owes_a_release() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, Some(SECOND));
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.answers(JOIN_AGAIN, Reply::Refused(Refusal::Permanent("OOM".into())));

@@ -26,7 +26,7 @@ fn holder() -> (Scenario, Arc<Lease>) {
 
 fn extends(scenario: &mut Scenario, ttl: Duration) -> Extended {
     let (caller, outcome) = oneshot::channel();
-    scenario.table.extend(scenario.now, 1, Extension { ttl, caller });
+    scenario.table.on_command(scenario.now, Command::Extend { id: 1, extension: Extension { ttl, caller } });
     scenario.send();
     outcome
 }
@@ -54,7 +54,7 @@ fn a_shorter_ttl_ends_the_lease_from_when_it_is_sent() {
 #[test]
 fn a_shorter_ttl_that_cannot_be_sent_changes_nothing() {
     let (mut scenario, lease) = holder();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let mut extended = extends(&mut scenario, SECOND);
     assert_eq!(lasts(&scenario, &lease), 30);
     scenario.connects();
@@ -96,7 +96,7 @@ fn while_the_outcome_is_unknown_the_earliest_end_counts() {
     let (mut scenario, lease) = holder();
     let _extended = extends(&mut scenario, 3 * SECOND);
     scenario.passes(SECOND);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     assert_eq!(lasts(&scenario, &lease), 2);
@@ -322,7 +322,7 @@ fn a_leader_whose_body_runs_again_in_time_is_renewed_soon() {
 #[test]
 fn a_leader_that_is_cut_off_while_its_body_is_blocked_is_not_renewed_over_the_next_connection() {
     let (mut scenario, lease) = leader();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.passes(TTL / 2);
     scenario.connects();
     scenario.send();

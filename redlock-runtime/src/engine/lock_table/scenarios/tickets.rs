@@ -49,7 +49,7 @@ fn a_lock_that_was_lost_gives_no_ticket() {
     let mut ended = scenario.hands_over(1);
     // Over a new connection, too: nobody can have redeemed it.
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.answers(Action::ExpireLater, Reply::NotHeld);
@@ -64,7 +64,7 @@ fn a_lost_reply_is_asked_for_again() {
     let _lease = scenario.holds(1);
     let mut ended = scenario.hands_over(1);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     scenario.answers(Action::ExpireLater, Reply::Done);
@@ -99,7 +99,7 @@ fn a_caller_that_hears_of_an_error_has_no_ticket_and_the_lock_is_released() {
     // No connection in time: the ticket is asked for never, and the release over the next one.
     let mut scenario = Scenario::connected();
     let _lease = scenario.holds(1);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let mut ended = scenario.hands_over(1);
     scenario.passes(SECOND);
     scenario.tick();
@@ -219,7 +219,7 @@ fn a_redemption_whose_reply_was_lost_is_asked_for_again_with_the_same_token() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.redeems(2);
     scenario.sent.clear();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     scenario.connects();
     scenario.send();
     let token = scenario.sent.first().map(|(_, _, request)| request.token.clone());
@@ -278,7 +278,7 @@ fn a_ticket_whose_time_is_over_before_it_is_asked_for_is_none() {
     let mut scenario = Scenario::connected();
     scenario.table.cx.settings.io_timeout = TTL;
     let _lease = scenario.holds(1);
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let mut ended = scenario.hands_over(1);
     scenario.passes(11 * SECOND);
     scenario.connects();

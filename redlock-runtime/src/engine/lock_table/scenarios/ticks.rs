@@ -82,7 +82,7 @@ fn a_waiter_keeps_the_tick_that_its_first_answer_has_told() {
 #[test]
 fn a_request_that_comes_late_is_for_the_tick_of_its_call() {
     let mut scenario = Scenario::connected();
-    scenario.table.disconnected(scenario.now, "cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let _outcome = scenario.asks_for_a_tick(1, None, TickMissed::Skip);
     scenario.passes(100 * SECOND);
     scenario.connects();
