@@ -77,7 +77,7 @@ pub(crate) mod protocol;
 pub(crate) mod redis;
 pub(crate) mod runner;
 pub(crate) mod slots;
-#[cfg(feature = "testing")]
+#[cfg_attr(not(feature = "testing"), path = "untested.rs")]
 pub(crate) mod tested;
 pub(crate) mod timers;
 pub(crate) mod topology;
@@ -117,38 +117,6 @@ impl EngineSettings {
             cohort: 0,
             warn_after: None,
             own_thread: None,
-        }
-    }
-}
-
-/// Without the feature `testing`, no manager is controlled by a test, and none obeys its clock.
-#[cfg(not(feature = "testing"))]
-pub(crate) mod tested {
-    use std::sync::Arc;
-
-    use super::command::Command;
-    use super::topology::Deployment;
-    use crate::base::host;
-
-    pub(crate) struct Tested(());
-
-    impl Tested {
-        pub(super) fn of(deployment: &Deployment) -> Option<Self> {
-            deployment.is_in_memory().then_some(Self(()))
-        }
-
-        /// Asked for each call: a manager may be older than the runtime of a test.
-        pub(crate) fn is_beside_a_paused_clock(&self) -> bool {
-            let Self(()) = self;
-            host::clock_stands_still()
-        }
-
-        pub(super) fn on_sent(&self, _: &Command) {
-            let Self(()) = self;
-        }
-
-        pub(crate) fn on_acquired(&self, _: &Arc<str>) {
-            let Self(()) = self;
         }
     }
 }
