@@ -22,28 +22,16 @@ pub(super) struct Context {
     pub(super) settings: EngineSettings,
     pub(super) outbox: Outbox,
     pub(super) timers: Timers,
-    /// The lock of each attempt.
-    pub(super) attempts: HashMap<Id, Arc<str>>,
-    /// The attempts that may get a push: they wait on the server, or are being released after that.
-    pub(super) by_token: HashMap<Token, Id>,
+    pub(super) attempts: Attempts,
     pub(super) contended: Remembered,
     /// The locks whose callers differ in how many they let in, as was reported.
     pub(super) differing: Remembered,
-    pub(super) connected: bool,
-    /// The reason that there is no connection; `None` while there is one, and before the first has
-    /// failed.
-    pub(super) trouble: Option<Disconnected>,
-    /// The reason for the end of the last connection.
-    pub(super) broke: Arc<str>,
+    pub(super) connection: Connection,
     pub(super) abilities: Abilities,
     pub(super) hold_times: HoldTimes,
-    pub(super) answer_time: AnswerTime,
-    /// The requests that ask who holds a lock, each with the waiter that it is for.
-    pub(super) questions: HashMap<Id, Id>,
+    pub(super) own_requests: OwnRequests,
     /// Granted locks that their replicas must confirm.
     pub(super) unconfirmed: Vec<Unconfirmed>,
-    /// The last id of a request without a caller. Counts down: the ids of callers count up.
-    own_ids: Id,
 }
 
 impl Context {
@@ -54,19 +42,14 @@ impl Context {
             settings,
             outbox: Outbox::default(),
             timers: Timers::default(),
-            attempts: HashMap::default(),
-            by_token: HashMap::default(),
+            attempts: Attempts::default(),
             contended: Remembered::default(),
             differing: Remembered::default(),
-            connected: false,
-            trouble: None,
-            broke: "not connected to Redis yet".into(),
+            connection: Connection::new(settings.io_timeout),
             abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
             hold_times: HoldTimes::default(),
-            answer_time: AnswerTime::new(settings.io_timeout),
-            questions: HashMap::default(),
+            own_requests: OwnRequests::default(),
             unconfirmed: Vec::new(),
-            own_ids: Id::MAX,
         }
     }
 
@@ -75,29 +58,151 @@ impl Context {
         self.abilities.hands_over && self.settings.cohort == 0
     }
 
-    /// An id for a request without a caller.
-    pub(super) fn own_id(&mut self) -> Id {
-        self.own_ids -= 1;
-        self.own_ids
+    /// The attempt is over.
+    pub(super) fn forget(&mut self, id: Id) {
+        self.attempts.locks.remove(&id);
+        self.timers.set(id, None);
+    }
+}
+
+/// The attempts of all locks.
+#[derive(Default)]
+pub(super) struct Attempts {
+    /// The lock of each.
+    locks: HashMap<Id, Arc<str>>,
+    /// Those that may get a push: they wait on the server, or are being released after that.
+    by_token: HashMap<Token, Id>,
+}
+
+impl Attempts {
+    pub(super) fn insert(&mut self, id: Id, lock: &Arc<str>) {
+        self.locks.insert(id, Arc::clone(lock));
     }
 
-    /// The waiter for which this question was asked, which is answered.
-    pub(super) fn take_question(&mut self, id: Id) -> Option<Id> {
-        // An empty map makes the hash all the same.
-        if self.questions.is_empty() { None } else { self.questions.remove(&id) }
+    pub(super) fn lock_of(&self, id: Id) -> Option<&Arc<str>> {
+        self.locks.get(&id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
+        self.locks.keys().copied()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// A push may come for this token.
+    pub(super) fn expect_push(&mut self, token: &Token, id: Id) {
+        self.by_token.insert(token.clone(), id);
+    }
+
+    /// The attempt for which a push with this token is.
+    pub(super) fn expecting(&self, token: &Token) -> Option<Id> {
+        self.by_token.get(token).copied()
+    }
+
+    /// True when any may get a push.
+    pub(super) fn expect_any(&self) -> bool {
+        !self.by_token.is_empty()
     }
 
     /// No push is expected for this token any more.
     pub(super) fn forget_token(&mut self, token: &Token) {
-        if !self.by_token.is_empty() {
+        // An empty map makes the hash all the same, here and below.
+        if self.expect_any() {
             self.by_token.remove(token);
         }
     }
+}
 
-    /// The attempt is over.
-    pub(super) fn forget(&mut self, id: Id) {
-        self.attempts.remove(&id);
-        self.timers.set(id, None);
+/// The requests of the table itself, without a caller.
+pub(super) struct OwnRequests {
+    /// The last id. Counts down: the ids of callers count up.
+    last_id: Id,
+    /// Those that ask who holds a lock, each with the waiter that it is for.
+    questions: HashMap<Id, Id>,
+}
+
+impl Default for OwnRequests {
+    fn default() -> Self {
+        Self { last_id: Id::MAX, questions: HashMap::default() }
+    }
+}
+
+impl OwnRequests {
+    pub(super) fn new_id(&mut self) -> Id {
+        self.last_id -= 1;
+        self.last_id
+    }
+
+    /// The id of a question that is asked for this waiter.
+    pub(super) fn new_question(&mut self, waiter: Id) -> Id {
+        let id = self.new_id();
+        self.questions.insert(id, waiter);
+        id
+    }
+
+    /// The waiter for which this question was asked, which is answered.
+    pub(super) fn take_question(&mut self, id: Id) -> Option<Id> {
+        if self.questions.is_empty() { None } else { self.questions.remove(&id) }
+    }
+
+    /// The waiters whose questions are unanswered, and will not be answered.
+    pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Id> + use<> {
+        std::mem::take(&mut self.questions).into_values()
+    }
+}
+
+/// The connection, as far as the table was told.
+pub(super) struct Connection {
+    is_up: bool,
+    /// The reason that there is no connection; `None` while there is one, and before the first has
+    /// failed.
+    trouble: Option<Disconnected>,
+    /// The reason for the end of the last connection.
+    broke: Arc<str>,
+    answer_time: AnswerTime,
+}
+
+impl Connection {
+    fn new(io_timeout: Duration) -> Self {
+        let broke = "not connected to Redis yet".into();
+        Self { is_up: false, trouble: None, broke, answer_time: AnswerTime::new(io_timeout) }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Why connecting has failed since the last connection.
+    pub(super) fn trouble(&self) -> Option<&Disconnected> {
+        self.trouble.as_ref()
+    }
+
+    /// Why the last connection has ended.
+    pub(super) fn broke(&self) -> &Arc<str> {
+        &self.broke
+    }
+
+    pub(super) fn answer_time(&self) -> AnswerTime {
+        self.answer_time
+    }
+
+    pub(super) fn set_up(&mut self) {
+        (self.is_up, self.trouble) = (true, None);
+    }
+
+    pub(super) fn set_broken(&mut self, reason: Arc<str>) {
+        (self.is_up, self.broke) = (false, reason);
+    }
+
+    pub(super) fn set_trouble(&mut self, trouble: Disconnected) {
+        self.trouble = Some(trouble);
+    }
+
+    /// One answer took so long.
+    pub(super) fn learn_answer_time(&mut self, took: Duration) {
+        self.answer_time.learn(took);
     }
 }
 
@@ -117,7 +222,7 @@ impl AnswerTime {
     }
 
     /// One answer took so long.
-    pub(super) fn learn(&mut self, took: Duration) {
+    fn learn(&mut self, took: Duration) {
         self.usual = if self.usual.is_zero() { took } else { (7 * self.usual + took) / 8 };
     }
 

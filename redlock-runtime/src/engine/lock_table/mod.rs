@@ -87,12 +87,12 @@ impl LockTable {
 
     /// True without an attempt that waits, holds or releases.
     pub(crate) fn is_idle(&self) -> bool {
-        self.cx.attempts.is_empty()
+        self.cx.attempts.count() == 0
     }
 
     /// True with an attempt that waits for the server.
     pub(crate) fn has_waiters(&self) -> bool {
-        !self.cx.by_token.is_empty()
+        self.cx.attempts.expect_any()
     }
 
     /// True while someone waits beside the attempts: an operator, or a caller of connect or shutdown.
@@ -132,7 +132,7 @@ impl LockTable {
 
     /// An event of this attempt; of a lock without attempts when it is gone.
     fn at_attempt<R>(&mut self, now: Moment, id: Id, event: impl FnOnce(&mut Lock, &mut Context) -> R) -> R {
-        match self.cx.attempts.get(&id).map(Arc::clone) {
+        match self.cx.attempts.lock_of(id).map(Arc::clone) {
             Some(name) => self.at(now, &name, event),
             None => event(&mut Lock::default(), &mut self.cx),
         }
@@ -140,7 +140,7 @@ impl LockTable {
 
     /// An event of each attempt, in the order of their commands.
     fn at_each(&mut self, now: Moment, mut event: impl FnMut(&mut Lock, &mut Context, Id)) {
-        let mut ids: Vec<Id> = self.cx.attempts.keys().copied().collect();
+        let mut ids: Vec<Id> = self.cx.attempts.ids().collect();
         ids.sort_unstable();
         for id in ids {
             self.at_attempt(now, id, |lock, cx| event(lock, cx, id));
@@ -159,7 +159,9 @@ impl LockTable {
         match command {
             Command::Acquire { id, ask, token } => self.acquire(now, id, ask, token),
             Command::AcquireAll { asks } => {
-                asks.into_iter().for_each(|(id, ask, token)| self.acquire(now, id, ask, token));
+                for (id, ask, token) in asks {
+                    self.acquire(now, id, ask, token);
+                }
             }
             Command::Abandon { id } => self.at_attempt(now, id, |lock, cx| {
                 lock.meet(id, "abandon");
@@ -202,8 +204,10 @@ impl LockTable {
             Command::Sleep { id, until, caller } => {
                 self.operator_calls.sleep(&mut self.cx, id, until, caller);
             }
-            Command::Connected { caller } if self.cx.connected => drop(caller.send(Ok(self.cx.abilities))),
-            Command::Connected { caller } => match &self.cx.trouble {
+            Command::Connected { caller } if self.cx.connection.is_up() => {
+                drop(caller.send(Ok(self.cx.abilities)));
+            }
+            Command::Connected { caller } => match self.cx.connection.trouble() {
                 Some(trouble) => drop(caller.send(Err(trouble.clone()))),
                 None => self.connecting.push(caller),
             },
@@ -222,7 +226,7 @@ impl LockTable {
             ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
             return;
         }
-        if let Some(trouble) = self.cx.trouble.as_ref().filter(|trouble| ask.is_ended_by(trouble)) {
+        if let Some(trouble) = self.cx.connection.trouble().filter(|trouble| ask.is_ended_by(trouble)) {
             ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
             return;
         }
@@ -260,7 +264,7 @@ impl LockTable {
             self.cx.now = now;
             let next = self.operator_calls.on_reply(&mut self.cx, id, reply);
             self.take_for_operator(now, next);
-        } else if let Some(waiter) = self.cx.take_question(id) {
+        } else if let Some(waiter) = self.cx.own_requests.take_question(id) {
             self.at(now, &request.name, |lock, cx| lock.on_holder_reply(cx, waiter, reply));
         } else {
             // The server tells no client of its own changes.
@@ -294,7 +298,7 @@ impl LockTable {
 
     /// An answer took so long.
     pub(crate) fn learn_answer_time(&mut self, took: Duration) {
-        self.cx.answer_time.learn(took);
+        self.cx.connection.learn_answer_time(took);
     }
 
     /// Another client may have changed these locks, or all: each holder compares, and each first
@@ -318,7 +322,7 @@ impl LockTable {
         self.all_meet(now, "slots returned");
         self.operator_calls.tell_observers(None);
         self.at_each(now, |lock, cx, id| {
-            if cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
+            if cx.attempts.lock_of(id).is_some_and(|name| slots.contains(Slot::of(name))) {
                 lock.moved(cx, id);
             }
         });
@@ -328,9 +332,8 @@ impl LockTable {
     /// once.
     pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
         self.all_meet(now, "connected");
-        self.cx.connected = true;
+        self.cx.connection.set_up();
         self.cx.abilities = abilities;
-        self.cx.trouble = None;
         for caller in self.connecting.drain(..) {
             drop(caller.send(Ok(abilities)));
         }
@@ -346,7 +349,7 @@ impl LockTable {
     /// The questions who holds a lock were not answered before the connection broke, and there is
     /// another one, or none.
     fn ask_for_holders_again(&mut self, now: Moment) {
-        for (_, id) in std::mem::take(&mut self.cx.questions) {
+        for id in self.cx.own_requests.take_unanswered() {
             self.at_attempt(now, id, |lock, cx| lock.ask_for_holder(cx, id));
         }
     }
@@ -366,10 +369,9 @@ impl LockTable {
         }
         self.all_meet(now, "disconnected");
         self.cx.now = now;
-        self.cx.connected = false;
-        self.cx.broke = reason;
         self.cx.outbox = Outbox::default();
-        let trouble = Disconnected::passing(Arc::clone(&self.cx.broke));
+        let trouble = Disconnected::passing(Arc::clone(&reason));
+        self.cx.connection.set_broken(reason);
         self.operator_calls.disconnect(&mut self.cx, &trouble);
         self.at_each(now, |lock, cx, id| {
             lock.disconnect(cx, id);
@@ -380,7 +382,7 @@ impl LockTable {
     /// Connecting failed. Attempts with one try fail now; if the failure is permanent, all fail but
     /// those without a time limit.
     pub(crate) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
-        if self.cx.trouble.as_ref() != Some(&trouble) {
+        if self.cx.connection.trouble() != Some(&trouble) {
             telemetry::unreachable(&trouble.reason);
         }
         for caller in self.connecting.drain(..) {
@@ -394,7 +396,7 @@ impl LockTable {
         for id in self.operator_calls.ids() {
             self.operator_calls.fail(&mut self.cx, id, &trouble);
         }
-        self.cx.trouble = Some(trouble);
+        self.cx.connection.set_trouble(trouble);
         for name in self.locks.keys().map(Arc::clone).collect::<Vec<_>>() {
             self.at(now, &name, Lock::hear_word);
         }
@@ -430,7 +432,7 @@ impl LockTable {
                 self.closing.push(closing);
                 continue;
             }
-            let outcome = match (closing.stopped.unwrap_or(0), self.cx.attempts.len()) {
+            let outcome = match (closing.stopped.unwrap_or(0), self.cx.attempts.count()) {
                 (0, 0) => Ok(()),
                 (stopped, unreleased) => Err(ShutdownIncomplete { stopped, unreleased }),
             };

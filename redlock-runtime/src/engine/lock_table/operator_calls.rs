@@ -67,7 +67,7 @@ impl OperatorCalls {
     /// Sends the request of a call, if there is a connection. Returns the request, which may take a
     /// lock of this process away.
     pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: OperatorRequest) -> Option<Request> {
-        if let Some(trouble) = &cx.trouble {
+        if let Some(trouble) = cx.connection.trouble() {
             call.fail(|key| trouble.error(key));
             return None;
         }
@@ -77,7 +77,7 @@ impl OperatorCalls {
     }
 
     pub(super) fn send(&self, cx: &mut Context, id: Id) -> Option<Request> {
-        let request = self.calls.get(&id).filter(|_| cx.connected)?.request.clone();
+        let request = self.calls.get(&id).filter(|_| cx.connection.is_up())?.request.clone();
         cx.outbox.push((id, request.clone()));
         Some(request)
     }

@@ -59,7 +59,7 @@ impl Lock {
         }
         let other = self.inside().next().map(|(_, held)| held.lease().limit());
         compare_limits(cx, &ask, other);
-        cx.attempts.insert(id, Arc::clone(&ask.name));
+        cx.attempts.insert(id, &ask.name);
         ask.kind = cx.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked
         // for directly, or passed on: the server looks at the record of ticks first.
@@ -68,7 +68,7 @@ impl Lock {
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
         // limit.
-        let word_from = ask.gives_up_at.map(|limit| limit.before(cx.answer_time.usual()));
+        let word_from = ask.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
         if self.join(id, Waiting::new(ask, token, word_from, reports)) || cx.queues_on_server() {
             self.ask(cx, id);
         } else if is_behind {
@@ -91,7 +91,7 @@ impl Lock {
     pub(super) fn ask_in(&mut self, cx: &mut Context, id: Id, with_all: bool) {
         let is_alone = self.is_alone(id);
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if cx.connected {
+        if cx.connection.is_up() {
             let mode = waiting.mode(cx.now, with_all);
             let has_ticket = waiting.ask().ticket.is_some();
             if has_ticket && cx.abilities.votes {
@@ -131,7 +131,7 @@ impl Lock {
             // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct
             // request: a Cluster that sends it once more asks for a place.
             if !cx.abilities.votes && waiting.ask().queues() {
-                cx.by_token.insert(waiting.token().clone(), id);
+                cx.attempts.expect_push(waiting.token(), id);
             }
             let mut request = Request { direct, ..waiting.request(action) };
             if let Some(tick) = waiting.tick_request(cx.now) {
@@ -245,11 +245,11 @@ impl Lock {
             let releasing = waiting.release(cx.now);
             // Only a token that has asked for a place may get a push. A frozen server may do so
             // when the connection is gone.
-            let may_be_queued = cx.by_token.contains_key(waiting.token());
+            let may_be_queued = cx.attempts.expecting(waiting.token()).is_some();
             let releasing = if may_be_queued { releasing.leaving(cx.now) } else { releasing };
             self.start_release(cx, id, releasing);
         } else {
-            cx.forget_token(waiting.token());
+            cx.attempts.forget_token(waiting.token());
             cx.forget(id);
         }
         self.pass_turn_on(cx, &waiting, was_first);
@@ -374,7 +374,7 @@ impl Lock {
     fn release_for_another(&mut self, cx: &mut Context, id: Id) -> Result<Token, LockError> {
         let Some(waiting) = self.waiting(id) else { return Ok(Token::empty()) };
         let release = waiting.release(cx.now);
-        cx.forget_token(waiting.token());
+        cx.attempts.forget_token(waiting.token());
         self.release_apart(cx, release);
         let Some(waiting) = self.waiting_mut(id) else { return Ok(Token::empty()) };
         waiting.set_turned_away();
@@ -423,7 +423,7 @@ impl Lock {
     /// caller hears the outcome, or goes on waiting for the server's word.
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
         let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
-        let late = cx.answer_time.late();
+        let late = cx.connection.answer_time().late();
         let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask().gives_up_at.is_some()) else {
             return;
         };
@@ -443,7 +443,7 @@ impl Lock {
     fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
         let waiting = self.waiting(id)?;
         let is_known = waiting.ask().one_try
-            || cx.trouble.is_some()
+            || cx.connection.trouble().is_some()
             || self.holder_here(cx).is_some()
             || waiting.may_give_up_with(self.last_word(waiting));
         let asks_itself = waiting.is_asking() || !waiting.ask().queues();
@@ -489,11 +489,11 @@ impl Lock {
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
         let waiting = self.waiting(id)?;
         let key = &waiting.ask().key;
-        if let Some(trouble) = &cx.trouble {
+        if let Some(trouble) = cx.connection.trouble() {
             return Some(trouble.error(Some(Arc::clone(key))));
         }
-        if !cx.connected {
-            return Some(LockError::unavailable(key, Arc::clone(&cx.broke)));
+        if !cx.connection.is_up() {
+            return Some(LockError::unavailable(key, Arc::clone(cx.connection.broke())));
         }
         let busy = |holder: Holder| LockError::TimedOut {
             key: Arc::clone(key),

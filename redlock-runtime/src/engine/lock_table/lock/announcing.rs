@@ -45,7 +45,7 @@ impl Lock {
         let withdraws = held.request(Action::Announce);
         let Some(text) = text else {
             let was_announced = self.announced().take().is_some_and(|announced| announced.of == id);
-            if was_announced && cx.connected && !cx.abilities.votes {
+            if was_announced && cx.connection.is_up() && !cx.abilities.votes {
                 cx.outbox.push((id, withdraws));
             }
             return;
@@ -57,7 +57,7 @@ impl Lock {
 
     /// Writes the record of the holder, unless the server has it.
     pub(super) fn announce_if_due(&mut self, cx: &mut Context, id: Id) {
-        if !self.has_announced() || !cx.connected || cx.abilities.votes {
+        if !self.has_announced() || !cx.connection.is_up() || cx.abilities.votes {
             return;
         }
         let Some(held) = self.held_mut(id) else { return };

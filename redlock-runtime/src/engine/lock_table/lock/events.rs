@@ -22,7 +22,7 @@ impl Lock {
     /// A push to one of the waiters.
     pub(crate) fn on_push(&mut self, cx: &mut Context, push: &Push) {
         self.meet_push(cx, push);
-        let id = cx.by_token.get(&push.token).copied();
+        let id = cx.attempts.expecting(&push.token);
         if let PushKind::PlaceLost = push.kind {
             // The waiter that asked has a new place, or the lock.
             for other in self.queue().ids() {
@@ -241,7 +241,7 @@ impl Lock {
                     self.lose(cx, id, LostReason::Expired, true);
                 }
                 Some(HeldTimer::LateChange) => {
-                    held.answer_late_changes(cx.now, cx.trouble.as_ref());
+                    held.answer_late_changes(cx.now, cx.connection.trouble());
                     self.schedule(cx, id);
                 }
                 Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
@@ -254,7 +254,7 @@ impl Lock {
                 None => self.schedule(cx, id),
             },
             Some(Attempt::Releasing(releasing)) => {
-                let step = releasing.tick(cx.now, cx.trouble.as_ref());
+                let step = releasing.tick(cx.now, cx.connection.trouble());
                 self.go_on_releasing(cx, id, step);
             }
             None => {}

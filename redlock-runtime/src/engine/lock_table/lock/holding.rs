@@ -145,7 +145,7 @@ impl Lock {
         let outcome = if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
         self.end_long_wait(cx, id, outcome);
         let Some(waiting) = self.take_waiting(id) else { return };
-        cx.forget_token(waiting.token());
+        cx.attempts.forget_token(waiting.token());
         let (mut ask, token) = waiting.into_parts();
         let caller = ask.caller.take();
         let mut held = Box::new(held(&ask, token, Arc::new(lease)));
@@ -185,7 +185,7 @@ impl Lock {
     /// waiter.
     pub(crate) fn reserve(&mut self, cx: &mut Context) {
         let count = cx.settings.cohort;
-        if count == 0 || cx.abilities.votes || !cx.connected || self.first_id().is_none() {
+        if count == 0 || cx.abilities.votes || !cx.connection.is_up() || self.first_id().is_none() {
             return;
         }
         if let Some(id) = self.holder_id()
@@ -225,7 +225,7 @@ impl Lock {
     /// Draws a fencing token for a held lock, unless it has one. Dropped without an answer when
     /// there is none.
     pub(crate) fn fence(&mut self, cx: &mut Context, id: Id, caller: oneshot::Sender<()>) {
-        let Some(held) = self.held_mut(id).filter(|_| cx.connected) else { return };
+        let Some(held) = self.held_mut(id).filter(|_| cx.connection.is_up()) else { return };
         if held.lease().fence() > 0 {
             let _ = caller.send(());
             return;
@@ -260,7 +260,7 @@ impl Lock {
     /// Sends a renewal, if one is wanted, and a watch.
     pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
         let Some(held) = self.held_mut(id) else { return };
-        if !cx.connected || !held.wants_renewal() {
+        if !cx.connection.is_up() || !held.wants_renewal() {
             held.suspend();
         } else if held.is_led_by_a_blocked_body(cx.now) {
             held.retry(cx.now);
@@ -276,7 +276,7 @@ impl Lock {
     /// Sends a watch: the reply compares the holder, and the node tells of the next change.
     pub(crate) fn watch(&mut self, cx: &mut Context, id: Id) {
         if let Some(held) = self.held_mut(id)
-            && cx.connected
+            && cx.connection.is_up()
             && cx.abilities.tracks_changes
             // The answer to that one tells whose value to compare, and sends the watch.
             && !held.is_being_told()
@@ -340,7 +340,7 @@ impl Lock {
         let was_held = held.lease().check(cx.now).is_some();
         held.end_lease();
         let response = match response {
-            Some(response) if response.is_to_dropped() => cx.connected.then_some(response),
+            Some(response) if response.is_to_dropped() => cx.connection.is_up().then_some(response),
             response if was_held => response,
             response => {
                 answer(response, ReleaseOutcome::AlreadyLost);
@@ -348,7 +348,7 @@ impl Lock {
             }
         };
         if held.grant_may_follow() {
-            cx.by_token.insert(held.token().clone(), id);
+            cx.attempts.expect_push(held.token(), id);
         }
         let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
         self.start_release(cx, id, releasing);

@@ -53,7 +53,11 @@ impl Lock {
         // The server has given the lock to another attempt of this process, which passes it on; or it lets
         // in those that come next, as many as there is room for, or keeps a result.
         let goes_back = held.is_former() || held.is_counted() || held.runs_once() || held.limits_rate();
-        if goes_back || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
+        if goes_back
+            || self.first_id().is_none()
+            || !cx.connection.is_up()
+            || !held.may_be_handed_over(cx.now)
+        {
             return Some(held);
         }
         while let Some((next_id, next)) = self.first() {
@@ -85,7 +89,7 @@ impl Lock {
     ) -> Option<Box<Held>> {
         self.meet(next_id, "passed on");
         let Some((_, next)) = self.queue().first_mut() else { return Some(held) };
-        cx.forget_token(next.token());
+        cx.attempts.forget_token(next.token());
         let claim_ends = lease.deadline();
         let is_here =
             next.take_caller().is_some_and(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_ok());

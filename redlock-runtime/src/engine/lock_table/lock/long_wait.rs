@@ -33,13 +33,12 @@ impl Lock {
     /// Asks the server who holds the lock, for this waiter.
     pub(crate) fn ask_for_holder(&mut self, cx: &mut Context, id: Id) {
         let Some(waiting) = self.waiting(id) else { return };
-        if !cx.connected {
-            let reason = cx.trouble.as_ref().map_or(&cx.broke, |trouble| &trouble.reason);
+        if !cx.connection.is_up() {
+            let reason = cx.connection.trouble().map_or(cx.connection.broke(), |trouble| &trouble.reason);
             self.warn_of_wait(cx, id, &Err(Arc::clone(reason)));
             return;
         }
-        let question = cx.own_id();
-        cx.questions.insert(question, id);
+        let question = cx.own_requests.new_question(id);
         let (name, token) = (Arc::clone(&waiting.ask().name), Token::empty());
         cx.outbox.push((question, Request::new(Action::Inspect, name, token, Duration::ZERO)));
     }

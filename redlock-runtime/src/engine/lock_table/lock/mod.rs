@@ -28,7 +28,6 @@ mod replies;
 mod simulation_hooks;
 mod waiting;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -311,15 +310,15 @@ impl Lock {
 
     /// A release without a caller.
     fn release_apart(&mut self, cx: &mut Context, releasing: Releasing) {
-        let id = cx.own_id();
-        cx.attempts.insert(id, Arc::clone(releasing.name()));
+        let id = cx.own_requests.new_id();
+        cx.attempts.insert(id, releasing.name());
         self.start_release(cx, id, releasing);
     }
 
     /// Sends a release, if there is a connection.
     pub(super) fn send_release(&mut self, cx: &mut Context, id: Id) {
         let Some(releasing) = self.releasing_mut(id) else { return };
-        if cx.connected {
+        if cx.connection.is_up() {
             cx.outbox.push((id, releasing.request(cx.now)));
         }
         cx.timers.set(id, Some(releasing.due()));
@@ -337,7 +336,7 @@ impl Lock {
     fn end_release(&mut self, cx: &mut Context, id: Id) {
         let is_releasing = |apart: &Apart| matches!(apart, Apart::Releasing(_));
         if let Some(Apart::Releasing(releasing)) = self.remove_apart(id, is_releasing) {
-            cx.forget_token(releasing.token());
+            cx.attempts.forget_token(releasing.token());
             cx.forget(id);
         }
     }

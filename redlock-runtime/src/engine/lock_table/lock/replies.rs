@@ -234,7 +234,7 @@ impl Lock {
                 let watches =
                     waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
                 let early = waiting.take_deferred_push();
-                if watches && cx.connected {
+                if watches && cx.connection.is_up() {
                     cx.outbox.push((id, waiting.request(Action::WatchHolder)));
                 }
                 cx.timers.set(id, waiting.due());

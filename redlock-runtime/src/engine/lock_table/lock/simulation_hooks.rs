@@ -27,7 +27,7 @@ impl Lock {
 
     pub(super) fn meet_push(&mut self, cx: &Context, push: &Push) {
         if let Some(world) = host::world() {
-            let state = cx.by_token.get(&push.token).map_or("gone", |id| self.state_of(*id));
+            let state = cx.attempts.expecting(&push.token).map_or("gone", |id| self.state_of(id));
             let event = match push.kind {
                 PushKind::Granted { .. } => "granted",
                 PushKind::Next { .. } => "next",

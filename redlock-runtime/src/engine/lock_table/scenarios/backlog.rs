@@ -17,7 +17,7 @@ fn an_unsent_request_is_taken_back_when_its_caller_goes() {
     let _outcomes = [scenario.ask_for(1), scenario.ask_for(2), scenario.ask_for(3)];
     scenario.abandons(2);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN)]);
-    assert_eq!(scenario.table.cx.attempts.len(), 2);
+    assert_eq!(scenario.table.cx.attempts.count(), 2);
     // A request that was sent needs a release.
     scenario.abandons(3);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN), (3, Action::Release)]);
