@@ -21,10 +21,10 @@ use crate::base::key::QUEUE;
 use crate::base::owner;
 use crate::engine::protocol::ServerInfo;
 use crate::engine::redis::scripts::{Dialect, RAISE};
+use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::{ErrorReply, is_unknown, shown};
 use crate::engine::redis::wire::exchange::{Exchange, Interrupted};
 use crate::engine::redis::wire::keyspace::Keyspace;
-use crate::engine::redis::wire::pipeline::Pipeline;
 use crate::engine::redis::wire::seen_fences::SeenFences;
 use crate::engine::redis::wire::value::Value;
 

@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use super::server_address::ServerAddress;
 use crate::base::credentials::Credentials;
 use crate::base::host::world::Work;
+use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::ErrorReply;
 use crate::engine::redis::wire::error_reply::is_passing;
 use crate::engine::redis::wire::exchange::{Exchange, Interrupted};
 use crate::engine::redis::wire::failure::Failure;
-use crate::engine::redis::wire::pipeline::Pipeline;
 use crate::engine::redis::wire::stream::ConnectError;
 use crate::engine::redis::wire::value::Value;
 

@@ -21,10 +21,10 @@ use crate::engine::protocol::{Confirmation, Disconnected, Id, Request};
 use crate::engine::redis::connect::Opening;
 use crate::engine::redis::requests::fields::in_ms;
 use crate::engine::redis::scripts::{CONFIRM, CONFIRM_COUNTED, CONFIRM_RECORD};
+use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::ErrorReply;
 use crate::engine::redis::wire::error_reply::is_passing;
 use crate::engine::redis::wire::exchange::{Exchange, Interrupted};
-use crate::engine::redis::wire::pipeline::Pipeline;
 use crate::engine::redis::wire::value::Value;
 
 /// Confirms until the engine ends.

@@ -1,9 +1,12 @@
-//! Commands as bytes of RESP, behind those that wait to be written.
+//! Commands as bytes of RESP, behind those that wait to be written, and several for one write.
 //!
 //! A command begins with the number of its words. Where that is known at the end alone, it is
 //! written behind the words and turned to their front: no word is kept anywhere else.
 
 use std::fmt::{self, Write};
+
+use super::resp::Reader;
+use super::value::Value;
 
 /// The kind of a word, its length and the ends of two lines, in bytes at most.
 const ROOM_AROUND: usize = 1 + LONGEST_NUMBER + 4;
@@ -135,6 +138,46 @@ impl<W: Word> Word for Option<W> {
     }
 }
 
+/// Commands that are sent in one write.
+#[derive(Default)]
+pub(crate) struct Pipeline {
+    bytes: Vec<u8>,
+    /// Where each command begins.
+    starts: Vec<usize>,
+}
+
+impl Pipeline {
+    /// Appends a command, and returns its place.
+    pub(crate) fn add(&mut self, words: &[&str]) -> usize {
+        self.starts.push(self.bytes.len());
+        write_command(&mut self.bytes, words);
+        self.starts.len() - 1
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// One word or two of the command at this place, and none of its arguments.
+    pub(crate) fn name_of(&self, at: usize) -> Option<String> {
+        let mut command = self.bytes.get(*self.starts.get(at)?..)?;
+        let Ok(Some(Value::Array(words))) = Reader::default().next(&mut command, 0) else {
+            return None;
+        };
+        let mut words = words.iter().filter_map(Value::text);
+        Some(match (words.next()?, words.next()) {
+            (first @ ("CLIENT" | "CLUSTER" | "CONFIG" | "PUBSUB" | "SENTINEL"), Some(second)) => {
+                format!("{first} {second}")
+            }
+            (first, _) => first.to_owned(),
+        })
+    }
+}
+
 /// Appends a word of a command whose other words are written by the caller.
 pub(crate) fn write_word(into: &mut Vec<u8>, word: &str) {
     write_length(into, b'$', word.len());
@@ -201,5 +244,21 @@ mod tests {
         let mut by_the_crate = redis::Cmd::new();
         by_the_crate.arg(&expected);
         assert_eq!(written, by_the_crate.get_packed_command());
+    }
+
+    #[test]
+    fn a_command_is_named_without_its_arguments() {
+        let mut commands = Pipeline::default();
+        for (words, name) in [
+            (&["SUBSCRIBE", "lock:%inbox"][..], "SUBSCRIBE"),
+            (&["EVAL", "return redis.call('GET', KEYS[1])"], "EVAL"),
+            (&["CLIENT", "NO-EVICT", "ON"], "CLIENT NO-EVICT"),
+            (&["HELLO", "3", "AUTH", "default", "SECRET"], "HELLO"),
+            (&["AUTH", "SECRET"], "AUTH"),
+        ] {
+            let at = commands.add(words);
+            assert_eq!(commands.name_of(at).as_deref(), Some(name));
+        }
+        assert_eq!(commands.name_of(commands.len()), None);
     }
 }

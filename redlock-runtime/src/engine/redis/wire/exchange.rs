@@ -15,10 +15,10 @@ use std::task::{Context, Poll, ready};
 use tokio::io::ReadBuf;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::command::Pipeline;
 use super::error_reply::ErrorReply;
 use super::failure::Failure;
 use super::keyspace::Keyspace;
-use super::pipeline::Pipeline;
 use super::resp::{Reader, Unreadable};
 use super::seen_fences::SeenFences;
 use super::stream::Stream;

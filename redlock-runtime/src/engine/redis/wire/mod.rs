@@ -7,7 +7,6 @@ pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod hedged;
 pub(crate) mod keyspace;
-pub(crate) mod pipeline;
 pub(crate) mod push;
 mod resp;
 pub(crate) mod seen_fences;
