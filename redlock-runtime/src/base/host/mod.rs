@@ -31,6 +31,9 @@ pub(crate) mod sync {
     pub(crate) use std::thread::Builder as ThreadBuilder;
 }
 
+/// False where the program has no simulation: what only a simulation asks is not called there.
+pub(crate) const IS_SIMULATED: bool = cfg!(feature = "__simulation");
+
 /// In a simulation, the seeds of hash maps are the same in each run, and so is the order of the
 /// entries.
 #[cfg(feature = "__simulation")]

@@ -335,7 +335,7 @@ impl EventLoop {
     /// `now`: after the callers of these requests have asked. Leases count from then.
     fn send(&mut self, cx: &mut Context<'_>, now: Moment) {
         while let Some(room) = self.room() {
-            let requests = self.table.outbox_mut().take(room, |_| true);
+            let requests = self.table.outbox().take(room, |_| true);
             self.transport.send(cx, now, requests);
         }
     }
@@ -343,7 +343,7 @@ impl EventLoop {
     /// Sends releases beyond the room.
     fn send_releases(&mut self, cx: &mut Context<'_>, now: Moment) {
         while self.transport.is_connected() {
-            let releases = self.table.outbox_mut().take_releases(|_| true);
+            let releases = self.table.outbox().take_releases(|_| true);
             if releases.is_empty() {
                 break;
             }
@@ -352,7 +352,7 @@ impl EventLoop {
     }
 
     /// The room for the next batch; `None` when there is none to send now.
-    fn room(&self) -> Option<usize> {
+    fn room(&mut self) -> Option<usize> {
         // Most rounds have nothing to send.
         if self.table.outbox().is_empty() {
             return None;

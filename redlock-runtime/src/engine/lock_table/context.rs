@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::lock::queue::Remembered;
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
@@ -162,12 +164,15 @@ pub(super) struct Connection {
     /// The reason for the end of the last connection.
     broke: Arc<str>,
     answer_time: AnswerTime,
+    /// The callers of connect.
+    callers: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
 }
 
 impl Connection {
     fn new(io_timeout: Duration) -> Self {
         let broke = "not connected to Redis yet".into();
-        Self { is_up: false, trouble: None, broke, answer_time: AnswerTime::new(io_timeout) }
+        let answer_time = AnswerTime::new(io_timeout);
+        Self { is_up: false, trouble: None, broke, answer_time, callers: Vec::new() }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -188,8 +193,30 @@ impl Connection {
         self.answer_time
     }
 
-    pub(super) fn set_up(&mut self) {
+    /// Tells this caller that there is a connection, or why there is none, as soon as either is
+    /// known.
+    pub(super) fn tell(
+        &mut self,
+        caller: oneshot::Sender<Result<Abilities, Disconnected>>,
+        abilities: Abilities,
+    ) {
+        match &self.trouble {
+            _ if self.is_up => drop(caller.send(Ok(abilities))),
+            Some(trouble) => drop(caller.send(Err(trouble.clone()))),
+            None => self.callers.push(caller),
+        }
+    }
+
+    /// True while a caller of connect waits.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
+    pub(super) fn set_up(&mut self, abilities: Abilities) {
         (self.is_up, self.trouble) = (true, None);
+        for caller in self.callers.drain(..) {
+            drop(caller.send(Ok(abilities)));
+        }
     }
 
     pub(super) fn set_broken(&mut self, reason: Arc<str>) {
@@ -197,6 +224,9 @@ impl Connection {
     }
 
     pub(super) fn set_trouble(&mut self, trouble: Disconnected) {
+        for caller in self.callers.drain(..) {
+            drop(caller.send(Err(trouble.clone())));
+        }
         self.trouble = Some(trouble);
     }
 

@@ -29,7 +29,7 @@ use super::slots::{Slot, Slots};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
-use crate::base::host::{self, HashMap};
+use crate::base::host::{HashMap, IS_SIMULATED};
 use crate::base::key::LEADER;
 use crate::base::telemetry;
 use crate::base::token::Token;
@@ -41,8 +41,6 @@ pub(crate) struct LockTable {
     locks: HashMap<Arc<str>, Lock>,
     cx: Context,
     operator_calls: OperatorCalls,
-    /// The callers of connect.
-    connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// The callers of shutdown.
     closing: Vec<Closing>,
     /// Shut down: new attempts fail.
@@ -64,18 +62,13 @@ impl LockTable {
             locks: HashMap::default(),
             cx: Context::new(settings),
             operator_calls: OperatorCalls::default(),
-            connecting: Vec::new(),
             closing: Vec::new(),
             is_closed: false,
         }
     }
 
     /// The requests that wait to be sent.
-    pub(crate) fn outbox(&self) -> &Outbox {
-        &self.cx.outbox
-    }
-
-    pub(crate) fn outbox_mut(&mut self) -> &mut Outbox {
+    pub(crate) fn outbox(&mut self) -> &mut Outbox {
         &mut self.cx.outbox
     }
 
@@ -97,7 +90,7 @@ impl LockTable {
 
     /// True while someone waits beside the attempts: an operator, or a caller of connect or shutdown.
     pub(crate) fn has_other_callers(&self) -> bool {
-        !(self.operator_calls.is_empty() && self.connecting.is_empty() && self.closing.is_empty())
+        !(self.operator_calls.is_empty() && !self.cx.connection.is_awaited() && self.closing.is_empty())
     }
 
     /// Granted locks that their replicas must confirm. `again`: the task that asks the replicas is a
@@ -138,6 +131,22 @@ impl LockTable {
         }
     }
 
+    /// What the caller of this attempt wants, which a simulation knows by its name.
+    fn at_caller(
+        &mut self,
+        now: Moment,
+        id: Id,
+        event: &'static str,
+        change: impl FnOnce(&mut Lock, &mut Context),
+    ) {
+        self.at_attempt(now, id, |lock, cx| {
+            if IS_SIMULATED {
+                lock.meet(id, event);
+            }
+            change(lock, cx);
+        });
+    }
+
     /// An event of each attempt, in the order of their commands.
     fn at_each(&mut self, now: Moment, mut event: impl FnMut(&mut Lock, &mut Context, Id)) {
         let mut ids: Vec<Id> = self.cx.attempts.ids().collect();
@@ -149,7 +158,7 @@ impl LockTable {
 
     /// Tells a simulation of an event of all attempts.
     fn all_meet(&mut self, now: Moment, event: &'static str) {
-        if host::world().is_some() {
+        if IS_SIMULATED {
             self.at_each(now, |lock, _, id| lock.meet(id, event));
         }
     }
@@ -163,58 +172,43 @@ impl LockTable {
                     self.acquire(now, id, ask, token);
                 }
             }
-            Command::Abandon { id } => self.at_attempt(now, id, |lock, cx| {
-                lock.meet(id, "abandon");
-                lock.abandon(cx, id);
-            }),
-            Command::Extend { id, extension } => self.at_attempt(now, id, |lock, cx| {
-                lock.meet(id, "extend");
-                lock.extend(cx, id, extension);
-            }),
+            Command::Abandon { id } => {
+                self.at_caller(now, id, "abandon", |lock, cx| lock.abandon(cx, id));
+            }
+            Command::Extend { id, extension } => {
+                self.at_caller(now, id, "extend", |lock, cx| lock.extend(cx, id, extension));
+            }
             Command::Fence { id, caller } => {
                 self.at_attempt(now, id, |lock, cx| lock.fence(cx, id, caller));
             }
-            Command::Release { id, response } => self.at_attempt(now, id, |lock, cx| {
-                lock.meet(id, "release");
-                lock.release(cx, id, response);
-            }),
-            Command::Finish { id, run, response } => self.at_attempt(now, id, |lock, cx| {
-                lock.meet(id, "release");
-                lock.finish(cx, id, run, response);
-            }),
-            Command::HandOver { id, lasts, response } => self.at_attempt(now, id, |lock, cx| {
-                lock.meet(id, "hand over");
-                lock.leave_to_ticket(cx, id, lasts, response);
-            }),
+            Command::Release { id, response } => {
+                self.at_caller(now, id, "release", |lock, cx| lock.release(cx, id, response));
+            }
+            Command::Finish { id, run, response } => {
+                self.at_caller(now, id, "release", |lock, cx| lock.finish(cx, id, run, response));
+            }
+            Command::HandOver { id, lasts, response } => {
+                self.at_caller(now, id, "hand over", |lock, cx| {
+                    lock.leave_to_ticket(cx, id, lasts, response);
+                });
+            }
             Command::Confirmed { id, token, confirmation } => {
                 self.at_attempt(now, id, |lock, cx| lock.confirmed(cx, id, &token, confirmation));
             }
             Command::Announce { id, text } => {
                 self.at_attempt(now, id, |lock, cx| lock.announce(cx, id, text));
             }
-            Command::Operator { call, .. } if self.is_closed => {
-                call.fail(|key| LockError::ManagerClosed { key, reason: SHUT_DOWN });
-            }
             Command::Operator { id, call } => {
                 self.cx.now = now;
-                let request = self.operator_calls.start(&mut self.cx, id, *call);
+                let request = self.operator_calls.start(&mut self.cx, id, *call, self.is_closed);
                 self.take_for_operator(now, request);
             }
             Command::Observe { name, observer } => self.operator_calls.observe(name, observer),
             Command::Sleep { id, until, caller } => {
                 self.operator_calls.sleep(&mut self.cx, id, until, caller);
             }
-            Command::Connected { caller } if self.cx.connection.is_up() => {
-                drop(caller.send(Ok(self.cx.abilities)));
-            }
-            Command::Connected { caller } => match self.cx.connection.trouble() {
-                Some(trouble) => drop(caller.send(Err(trouble.clone()))),
-                None => self.connecting.push(caller),
-            },
-            Command::Shutdown { until, caller } => {
-                self.close(now);
-                self.closing.push(Closing { until, stopped: None, caller });
-            }
+            Command::Connected { caller } => self.cx.connection.tell(caller, self.cx.abilities),
+            Command::Shutdown { until, caller } => self.close(now, until, caller),
         }
     }
 
@@ -332,11 +326,8 @@ impl LockTable {
     /// once.
     pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
         self.all_meet(now, "connected");
-        self.cx.connection.set_up();
+        self.cx.connection.set_up(abilities);
         self.cx.abilities = abilities;
-        for caller in self.connecting.drain(..) {
-            drop(caller.send(Ok(abilities)));
-        }
         self.operator_calls.tell_observers(None);
         for id in self.operator_calls.ids() {
             let request = self.operator_calls.send(&mut self.cx, id);
@@ -385,9 +376,6 @@ impl LockTable {
         if self.cx.connection.trouble() != Some(&trouble) {
             telemetry::unreachable(&trouble.reason);
         }
-        for caller in self.connecting.drain(..) {
-            drop(caller.send(Err(trouble.clone())));
-        }
         self.all_meet(now, "unreachable");
         self.at_each(now, |lock, cx, id| {
             let ends = |ask: &Ask| ask.is_ended_by(&trouble);
@@ -403,13 +391,15 @@ impl LockTable {
         self.ask_for_holders_again(now);
     }
 
-    /// Refuses new attempts from now on, and fails those that wait.
-    fn close(&mut self, now: Moment) {
+    /// Refuses new attempts from now on, and fails those that wait. The caller is answered when
+    /// everything is released.
+    fn close(&mut self, now: Moment, until: Moment, caller: oneshot::Sender<Result<(), ShutdownIncomplete>>) {
         self.all_meet(now, "shutdown");
         self.is_closed = true;
         self.at_each(now, |lock, cx, id| {
             lock.fail_if(cx, id, |ask| Some(LockError::closed(&ask.key, SHUT_DOWN)));
         });
+        self.closing.push(Closing { until, stopped: None, caller });
     }
 
     /// Ends the leases that are held at the limit of a shutdown, and answers its caller once

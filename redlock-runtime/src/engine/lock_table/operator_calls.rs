@@ -10,8 +10,9 @@ use tokio::sync::{Notify, oneshot};
 
 use super::context::Context;
 use crate::base::clock::Moment;
+use crate::base::error::LockError;
 use crate::base::host::HashMap;
-use crate::engine::command::OperatorRequest;
+use crate::engine::command::{OperatorRequest, SHUT_DOWN};
 use crate::engine::protocol::{Disconnected, Id, Reply, Request};
 
 /// The calls that are not answered yet.
@@ -66,7 +67,17 @@ impl OperatorCalls {
 
     /// Sends the request of a call, if there is a connection. Returns the request, which may take a
     /// lock of this process away.
-    pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: OperatorRequest) -> Option<Request> {
+    pub(super) fn start(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        call: OperatorRequest,
+        is_closed: bool,
+    ) -> Option<Request> {
+        if is_closed {
+            call.fail(|key| LockError::ManagerClosed { key, reason: SHUT_DOWN });
+            return None;
+        }
         if let Some(trouble) = cx.connection.trouble() {
             call.fail(|key| trouble.error(key));
             return None;

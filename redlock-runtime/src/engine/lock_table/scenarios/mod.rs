@@ -115,7 +115,7 @@ impl Scenario {
 
     fn send(&mut self) {
         let now = self.now;
-        self.sent.extend(self.table.outbox_mut().take_all().map(|(id, request)| (id, now, request)));
+        self.sent.extend(self.table.outbox().take_all().map(|(id, request)| (id, now, request)));
     }
 
     fn acquires(&mut self, id: Id, wait: Option<Duration>) -> Outcome {

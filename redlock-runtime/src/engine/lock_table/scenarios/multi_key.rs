@@ -105,7 +105,7 @@ impl Call {
     /// Exactly these requests are sent, in this order.
     #[track_caller]
     fn sends(&mut self, expected: &[(Id, Action)]) {
-        self.sent = self.table.outbox_mut().take_all().collect();
+        self.sent = self.table.outbox().take_all().collect();
         let sent: Vec<_> = self.sent.iter().map(|(id, request)| (*id, request.action)).collect();
         assert_eq!(sent, expected);
     }
@@ -173,7 +173,7 @@ fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
     call.sends(&[]);
     call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
-    let sent: Vec<_> = call.table.outbox_mut().take_all().collect();
+    let sent: Vec<_> = call.table.outbox().take_all().collect();
     assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
 }
 
@@ -266,7 +266,7 @@ fn replies_that_took_longer_than_the_leases_are_no_locks() {
         call.answers_after(TTL, vec![held(), held(), third]);
         call.says("?--");
         // The first key is released under its old token and asked for with a new one, alone.
-        let actions: Vec<_> = call.table.outbox_mut().take_all().map(|(_, request)| request.action).collect();
+        let actions: Vec<_> = call.table.outbox().take_all().map(|(_, request)| request.action).collect();
         assert_eq!(actions, [Action::Release, AGAIN, Action::Release, Action::Release]);
     }
 }
@@ -279,7 +279,7 @@ fn no_waiter_of_this_process_is_overtaken() {
     table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
     let (waits_for_b, _outcome) = ask("b", None, now);
     table.acquire(now, 9, waits_for_b, token(9));
-    table.outbox_mut().take_all().for_each(drop);
+    table.outbox().take_all().for_each(drop);
     let mut call = Call::of(table);
     call.sends(&[(1, FIRST)]);
     call.says("?--");
