@@ -142,8 +142,11 @@ impl Lock {
     ) {
         let Some(waiting) = self.waiting(id) else { return };
         let ask = waiting.ask();
-        let outcome = if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
-        self.end_long_wait(cx, id, outcome);
+        if self.reported().is_some() {
+            let outcome =
+                if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
+            self.end_long_wait(cx, id, outcome);
+        }
         let Some(waiting) = self.take_waiting(id) else { return };
         cx.attempts.forget_token(waiting.token());
         let (mut ask, token) = waiting.into_parts();

@@ -13,6 +13,7 @@ use super::acquiring::compare_limits;
 use super::{Attempt, Lock};
 use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
+use crate::base::host::IS_SIMULATED;
 use crate::base::outcome::LostReason;
 use crate::base::tick::time_of;
 use crate::engine::command::AcquireOutcome;
@@ -37,7 +38,9 @@ impl Lock {
         reply: Reply,
     ) {
         let holder = self.current_holder(id, request);
-        self.meet_reply(holder, request.action, &reply);
+        if IS_SIMULATED {
+            self.meet_reply(holder, request.action, &reply);
+        }
         if request.action == Action::Announce {
             self.on_announce_reply(cx, id, request, &reply);
             return;
