@@ -271,7 +271,7 @@ fn a_flood_of_pushes_takes_no_lock_away() {
     let (accepted, mut client) = (proxy.accepted(), server.client());
     let flooding = thread::spawn(move || {
         let mut forged = redis::pipe();
-        for _ in 0..10_000 {
+        for _ in 0..2_500 {
             forged.cmd("PUBLISH").arg(&inbox[0]).arg("granted|sometoken|1|2||lock:x").ignore();
         }
         (0..4).for_each(|_| forged.exec(&mut client).unwrap());

@@ -109,14 +109,14 @@ fn a_body_that_only_waits_leads_on() {
     let server = RedisServer::start();
     let (locks, mut reasons) = told(&server);
     in_time(async {
-        let election = locks.election("k").ttl(SECOND / 2).max_blocked(SECOND / 2);
+        let election = locks.election("k").ttl(2 * SECOND).max_blocked(2 * SECOND);
         let leader = tokio::spawn(election.lead(endless));
         while !leads(&server) {
             tokio::time::sleep(SECOND / 100).await;
         }
         let standby = tokio::spawn(connect(&server).election("k").lead(endless));
         stand_by(&server, 1).await;
-        tokio::time::sleep(4 * SECOND).await;
+        tokio::time::sleep(6 * SECOND).await;
         assert!(standbys(&server) == 1 && reasons.try_recv().is_err());
         leader.abort();
         standby.abort();
@@ -172,11 +172,11 @@ fn works_in_steps(between: impl Fn(&Term) + Send + 'static) -> bool {
     let locks = connect(&server);
     let leader = std::thread::spawn(move || {
         let mut terms = 0;
-        let election = locks.election("k").ttl(SECOND / 2).max_blocked(SECOND);
+        let election = locks.election("k").ttl(2 * SECOND).max_blocked(2 * SECOND);
         let outcome = election.lead_blocking(|term| {
             terms += 1;
             let start = Instant::now();
-            while terms == 1 && start.elapsed() < 4 * SECOND {
+            while terms == 1 && start.elapsed() < 6 * SECOND {
                 std::thread::sleep(SECOND / 10);
                 between(term);
             }
