@@ -52,7 +52,11 @@ const fn way(name: &'static str, times: u64, go: fn(u64, &[&str])) -> Way {
     Way { name, times, needs_server: true, other_servers: 0, counts_renewals: false, go }
 }
 
+/// The way beside which the others are compared where instructions are not the same for the same code.
+pub(crate) const BY_HAND: &str = "by-hand";
+
 pub(crate) const WAYS: &[Way] = &[
+    way(BY_HAND, 400, by_hand),
     way("uncontended", 400, uncontended),
     way("fenced", 400, fenced),
     way("together", 800, together),
@@ -73,6 +77,17 @@ pub(crate) fn was_ordered() -> bool {
     let way = WAYS.iter().find(|way| way.name == *name).unwrap();
     (way.go)(times.parse().unwrap(), urls);
     true
+}
+
+/// The least that a free lock costs, taken and released: `SET NX PX`, and a script that compares and
+/// deletes.
+fn by_hand(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let mut bare = Bare::connect(urls[0]).await;
+        for _ in 0..times {
+            bare.pair(KEY).await;
+        }
+    });
 }
 
 #[distributed_lock(key = KEY, ttl = TTL, manager = locks)]
