@@ -64,6 +64,6 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
 /// gives a token twice.
 #[test]
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
-    let counts = ("if fence < floor then", "if fence < LEAST then");
+    let counts = ("if fence < least then", "if fence < LEAST then");
     is_found(RedisCluster::start(), ClusterFaults::Failovers, counts, |history| history.check().fences() > 0);
 }

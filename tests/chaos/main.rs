@@ -141,12 +141,12 @@ fn at_most_one_is_inside_whatever_happens() {
 }
 
 /// Mistakes: a text of a script, and its replacement.
-const DOES_NOT_COMPARE: (&str, &str) = ("place = holder == token, {}", "place = holder ~= nil  , {}");
+const DOES_NOT_COMPARE: (&str, &str) = ("'unfenced', holder == token, {}", "'unfenced', holder ~= nil  , {}");
 
 /// A number comes twice: to the last one that has drawn it, and to the next one.
 const IS_NOT_RAISED: (&str, &str) = (
-    "local fence = redis.call('INCR', KEYS[3])\nlocal floor = tonumber(ARGV[6]) or LEAST\n",
-    "local fence=(redis.call('GET',KEYS[3])or 0)+0\nlocal floor=tonumber(ARGV[6])or 0   \n",
+    "local fence = redis.call('INCR', clock)\nlocal least = tonumber(floor) or LEAST\n",
+    "local fence=(redis.call('GET',clock)or 0)+0\nlocal least=tonumber(floor)or 0   \n",
 );
 
 /// The key of a lock that is handed over ends long before the lease that the push tells the waiter of.

@@ -35,8 +35,10 @@ fn a_grant_without_its_grace_is_found() {
 
 #[test]
 fn a_renewal_without_its_grace_is_found() {
-    let early =
-        ("redis.call('PEXPIRE', KEYS[1], lasts + grace)", "redis.call('PEXPIRE', KEYS[1], lasts + 0    )");
+    let early = (
+        "lasts = math.max(lasts, left) end\nredis.call('PEXPIRE', lock, lasts + grace)",
+        "lasts = math.max(lasts, left) end\nredis.call('PEXPIRE', lock, lasts + 0    )",
+    );
     is_found_with(Plan::SHORT_TTLS, early, has_two_inside);
 }
 

@@ -21,6 +21,9 @@ fn a_ticket_that_takes_the_lock_from_anybody_is_found() {
 
 #[test]
 fn a_redemption_without_a_larger_fencing_token_is_found() {
-    let same = ("unfenced and 0 or next_fence(), tonumber", "redis.call('GET',KEYS[3])+0   , tonumber");
+    let same = (
+        "kind == 'unfenced' and 0 or next_fence(clock, floor), tonumber",
+        "redis.call('GET', clock) + 0                        , tonumber",
+    );
     is_found_with(Plan::TRAVELS, same, |history| history.check().fences() > 0);
 }

@@ -328,24 +328,8 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
     eventually("no key is left", || server.keys().is_empty());
 }
 
-/// The script of a release.
-const RELEASE: &str = concat!(
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/granted.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/mark.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/queue.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/time.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/tell.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/stuck.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/give.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/hand_over.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/caller.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/grant.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/counted.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/leave_free.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
-);
+/// The script of a release, as the engine builds it.
+const RELEASE: &str = include_str!("../../redlock-runtime/src/engine/redis/scripts/built/release.lua");
 
 /// Both locks draw a fencing token in each round.
 #[test]

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 
 use kit::{LIMIT, RedisServer};
 use redis::{PubSub, Value};
@@ -103,20 +104,20 @@ impl Scripts {
         let server = RedisServer::start();
         let mut client = server.client();
         let names = [
-            "Acquire",
-            "Renew",
-            "Release",
-            "Inspect",
-            "ForceRelease",
-            "Watch",
-            "Redeem",
-            "Enter",
-            "Stay",
-            "End",
-            "Leave",
-            "AcquireOnce",
-            "Finish",
-            "RenewOnce",
+            "acquire",
+            "renew",
+            "release",
+            "inspect",
+            "force_release",
+            "watch",
+            "redeem",
+            "acquire_counted",
+            "renew_counted",
+            "expire_counted",
+            "release_counted",
+            "acquire_once",
+            "finish",
+            "renew_once",
         ];
         let load = |name| {
             let script = redis::Script::new(&source(name));
@@ -183,12 +184,12 @@ impl Scripts {
     }
 
     fn call(&mut self, name: &'static str, arguments: &[&str]) -> Value {
-        let names_holders = self.names_holders || !matches!(name, "Acquire" | "Release");
+        let names_holders = self.names_holders || !matches!(name, "acquire" | "release");
         let keys: &[&str] = match name {
-            "Inspect" => &[LOCK, QUEUE, HOLDERS],
-            "Watch" => &[LOCK],
-            "Stay" => &[LOCK, HOLDERS],
-            "Redeem" | "Renew" => &[LOCK, QUEUE, CLOCK, CLAIM],
+            "inspect" => &[LOCK, QUEUE, HOLDERS],
+            "watch" => &[LOCK],
+            "renew_counted" => &[LOCK, HOLDERS],
+            "redeem" | "renew" => &[LOCK, QUEUE, CLOCK, CLAIM],
             _ if names_holders => &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS],
             _ => &[LOCK, QUEUE, CLOCK, CLAIM],
         };
@@ -235,7 +236,7 @@ impl Scripts {
 
     pub(crate) fn ask(&mut self, caller: &Caller, how: &str) -> Answer {
         let at_most = self.at_most.to_string();
-        match self.call_for(caller, ["Acquire", "Enter"], how, caller.ttl, &at_most) {
+        match self.call_for(caller, ["acquire", "acquire_counted"], how, caller.ttl, &at_most) {
             Value::Int(fence) => Answer::Inside { fence: fence.unsigned_abs() },
             Value::Array(parts) => match &parts[..] {
                 [Value::Int(0), Value::BulkString(holder), Value::Int(left), _, Value::Int(place), _] => {
@@ -251,13 +252,13 @@ impl Scripts {
 
     /// Leaves the lock free for foreign clients, if it becomes free.
     pub(crate) fn leave_free(&mut self, caller: &Caller) -> bool {
-        self.call_for(caller, ["Release", "Leave"], "128", caller.ttl, "0") == Value::Int(1)
+        self.call_for(caller, ["release", "release_counted"], "128", caller.ttl, "0") == Value::Int(1)
     }
 
     /// Takes over what was left to this ticket: what the script answers.
     pub(crate) fn redeem(&mut self, caller: &Caller, ticket: &str) -> i64 {
         let ttl = caller.ttl.to_string();
-        match self.call("Redeem", &[&caller.token, &ttl, "0", &caller.inbox, "0", "", "", ticket]) {
+        match self.call("redeem", &[&caller.token, &ttl, "0", &caller.inbox, "0", "", "", ticket]) {
             Value::Int(answer) => answer,
             other => panic!("{other:?}"),
         }
@@ -272,27 +273,27 @@ impl Scripts {
 
     /// True when it was inside.
     pub(crate) fn leave(&mut self, caller: &Caller) -> bool {
-        self.call_for(caller, ["Release", "Leave"], "0", caller.ttl, "0") == Value::Int(1)
+        self.call_for(caller, ["release", "release_counted"], "0", caller.ttl, "0") == Value::Int(1)
     }
 
     pub(crate) fn stay(&mut self, caller: &Caller, ttl: u64, exactly: bool) -> bool {
         let answer = match (caller.is_counted(), exactly) {
             (true, false) => {
                 let (ttl, kind) = (ttl.to_string(), caller.kind());
-                self.call("Stay", &[&caller.token, &ttl, "", &caller.inbox, &kind])
+                self.call("renew_counted", &[&caller.token, &ttl, "", &caller.inbox, &kind])
             }
-            (_, true) => self.call_for(caller, ["Renew", "End"], "exactly", ttl, "0"),
-            (false, false) => self.call_for(caller, ["Renew", "Renew"], "", ttl, "0"),
+            (_, true) => self.call_for(caller, ["renew", "expire_counted"], "exactly", ttl, "0"),
+            (false, false) => self.call_for(caller, ["renew", "renew"], "", ttl, "0"),
         };
         answer == Value::Int(1)
     }
 
     pub(crate) fn force_release(&mut self) -> Value {
-        self.call("ForceRelease", &["", "0", "0", "", "0", ""])
+        self.call("force_release", &["", "0", "0", "", "0", ""])
     }
 
     pub(crate) fn watch(&mut self, caller: &Caller, phase: u64) -> i64 {
-        match self.call("Watch", &[&caller.token, &phase.to_string()]) {
+        match self.call("watch", &[&caller.token, &phase.to_string()]) {
             Value::Int(left) => left,
             other => panic!("{other:?}"),
         }
@@ -300,7 +301,7 @@ impl Scripts {
 
     /// How many are inside, as an operator sees it.
     pub(crate) fn inspected(&mut self) -> i64 {
-        match self.call("Inspect", &[]) {
+        match self.call("inspect", &[]) {
             Value::Array(parts) => match &parts[..] {
                 [Value::Nil, ..] => 0,
                 [_, _, _, _, _, Value::Array(counted)] => match counted[0] {
@@ -337,38 +338,45 @@ impl Scripts {
     }
 }
 
-/// The source of a script: its parts, in the order in which the engine joins them.
+/// The text of a script, as the engine builds it, with the mistake that is tested.
 pub(crate) fn source(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis");
-    let list = std::fs::read_to_string(folder.join("scripts/mod.rs")).unwrap();
-    let acquire = list.split("const ACQUIRE: &[&str] = &[").nth(1).unwrap().split("];").next().unwrap();
-    let arm = list.split(&format!("Self::{name} => ")).nth(1).unwrap();
-    let ends = ["\n            Self::", "\n            //", "\n        }\n"];
-    let arm = ends.iter().fold(arm, |arm, end| arm.split(end).next().unwrap());
-    // What stands between the parts is Lua, too.
-    let mut source = String::new();
-    for (number, text) in arm.replace("ACQUIRE", acquire).split('"').enumerate() {
-        if number % 2 == 1 {
-            source.push_str(&text.replace("\\n", "\n"));
-            continue;
-        }
-        let words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
-        for name in words.filter(|word| !matches!(*word, "" | "part" | "parts")) {
-            source.push_str(&edited(name));
-        }
-    }
-    source
-}
-
-/// The text of a part, with the mistake that is tested.
-pub(crate) fn edited(name: &str) -> String {
+    let script = text(&format!("built/{name}"));
     match EDIT.with_borrow(Clone::clone) {
-        Some((which, from, to)) if which == name => part(name).replacen(from, to, 1),
-        _ => part(name),
+        Some(edit) => edited(&script, edit),
+        None => script,
     }
 }
 
-/// A part of the scripts, a text in it, and what stands there instead.
+/// What stands in an include stands in the script, too. A command has others in between.
+fn edited(script: &str, (file, from, to): Edit) -> String {
+    let text = text(file);
+    let is_other = |line: &&str| !line.trim_start().starts_with("--- @");
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    let parts = lines.split(|line| !is_other(line)).map(<[_]>::concat);
+    match parts.into_iter().find(|part| part.contains(from)) {
+        Some(part) => script.replace(&part, &part.replacen(from, to, 1)),
+        None => panic!("{file}: {from}"),
+    }
+}
+
+/// In a Cluster, includes that publish are other ones.
+pub(crate) fn on_sharded_channels(script: &str) -> String {
+    ["notify", "must_notify", "may_notify", "listeners"].iter().fold(script.to_owned(), |script, name| {
+        script.replace(&text(&format!("includes/{name}")), &text(&format!("includes/{name}_sharded")))
+    })
+}
+
+/// The names of all scripts but those that a connection sends by itself.
+pub(crate) fn all_scripts() -> Vec<String> {
+    const BY_ITSELF: &[&str] = &["raise", "confirm", "confirm_counted", "confirm_record"];
+    let files = std::fs::read_dir(folder().join("built")).unwrap();
+    let name = |file: std::io::Result<DirEntry>| {
+        file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()
+    };
+    files.map(name).filter(|name| !BY_ITSELF.contains(&&**name)).collect()
+}
+
+/// A file of the scripts, a text in it, and what stands there instead.
 pub(crate) type Edit = (&'static str, &'static str, &'static str);
 
 thread_local! {
@@ -383,10 +391,13 @@ pub(crate) fn fails_with(edit: Edit, test: fn()) -> bool {
     failed
 }
 
-/// The text of a part.
-pub(crate) fn part(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts");
-    std::fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap()
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts")
+}
+
+/// The text of a file.
+pub(crate) fn text(name: &str) -> String {
+    std::fs::read_to_string(folder().join(format!("{name}.lua"))).unwrap()
 }
 
 /// No name twice.

@@ -8,11 +8,12 @@
 //! one that is new has no scenario yet, and fails the test.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use redis::{RedisResult, Value};
 
-use crate::by_hand::{CLAIM, CLOCK, HOLDERS, LOCK, QUEUE, Scripts, State, edited, source};
+use crate::by_hand::{
+    CLAIM, CLOCK, HOLDERS, LOCK, QUEUE, Scripts, State, all_scripts, on_sharded_channels, source,
+};
 
 const ONCE: &str = "lock:k%queue%once";
 const TICK: &str = "lock:k%queue%tick";
@@ -66,7 +67,7 @@ struct Who {
     name: &'static str,
     token: String,
     inbox: &'static str,
-    /// As in queue.lua; `once` for one whose body runs once.
+    /// As in read.lua; `once` for one whose body runs once.
     kind: &'static str,
     /// It has been told that it holds the lock.
     is_inside: bool,
@@ -115,8 +116,8 @@ fn runner(token: &str) -> String {
 impl Request {
     fn is_granted_by(&self, answer: &Value) -> bool {
         match answer {
-            Value::Int(fence) => *fence > 0 || *fence == 0 && self.script == "Acquire",
-            Value::Array(parts) if self.script == "AcquireAll" => {
+            Value::Int(fence) => *fence > 0 || *fence == 0 && self.script == "acquire",
+            Value::Array(parts) if self.script == "acquire_all" => {
                 parts.iter().all(|part| matches!(part, Value::Int(_)))
             }
             // Of a tick.
@@ -196,10 +197,10 @@ impl World {
         let script = match who.kind {
             "once" => {
                 arguments.extend(["-", DAY, &runner(&who.token), ""].map(str::to_owned));
-                "AcquireOnce"
+                "acquire_once"
             }
-            kind if kind.starts_with('n') => "Enter",
-            _ => "Acquire",
+            kind if kind.starts_with('n') => "acquire_counted",
+            _ => "acquire",
         };
         let effect = if how == "0" { Effect::Tries } else { Effect::Asks };
         Request { script, by: who.name, effect, keys: all_keys(), arguments }
@@ -213,10 +214,10 @@ impl World {
         let script = match who.kind {
             "once" => {
                 arguments.extend(["-", DAY, &runner(&who.token), how, "result"].map(str::to_owned));
-                "Finish"
+                "finish"
             }
-            kind if kind.starts_with('n') => "Leave",
-            _ => "Release",
+            kind if kind.starts_with('n') => "release_counted",
+            _ => "release",
         };
         Request { script, by: who.name, effect: Effect::Leaves, keys: all_keys(), arguments }
     }
@@ -339,34 +340,13 @@ fn all_keys() -> Vec<&'static str> {
     vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE]
 }
 
-/// As scripts.rs does it for a Cluster.
-fn on_sharded_channels(script: &str) -> String {
-    if !script.contains("'PUBLISH'") {
-        return script.to_owned();
-    }
-    let script = script
-        .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
-        .replace("redis.acl_check_cmd('PUBLISH', ", "may_notify(")
-        .replace("redis.pcall('PUBLISH', ", "notify(")
-        .replace("redis.call('PUBLISH', ", "must_notify(");
-    format!("{}{script}", edited("sharded"))
-}
-
-/// The names of all scripts, from the list of the engine.
-fn all_scripts() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts/mod.rs");
-    let list = std::fs::read_to_string(path).unwrap();
-    let all = list.split("const ALL: [Self; Self::COUNT] = [").nth(1).unwrap().split("];").next().unwrap();
-    all.split("Self::").skip(1).map(|name| name.trim().trim_end_matches(',').to_owned()).collect()
-}
-
 type Scenario = fn(&mut World) -> Request;
 
 /// Who is there, and what is asked of the script. More than one where it has several ways.
 #[expect(clippy::too_many_lines, reason = "one arm for each script")]
 fn scenarios(script: &str) -> &'static [Scenario] {
     match script {
-        "Acquire" => &[
+        "acquire" => &[
             |w| newcomer(w, free, "", "join"),
             |w| newcomer(w, free_without_clock, "", "join"),
             |w| newcomer(w, free, "", "0"),
@@ -386,7 +366,7 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| again(w, held_with_queue, "first"),
             |w| again(w, held, "holder"),
         ],
-        "Enter" => &[
+        "acquire_counted" => &[
             |w| newcomer(w, free, "n0", "join"),
             |w| newcomer(w, free_without_clock, "n0", "join"),
             |w| newcomer(w, free, "n2", "0"),
@@ -407,7 +387,7 @@ fn scenarios(script: &str) -> &'static [Scenario] {
                 w.asks("newcomer", "again")
             },
         ],
-        "AcquireOnce" => &[
+        "acquire_once" => &[
             |w| newcomer(w, free, "once", "join"),
             |w| newcomer(w, held, "once", "join"),
             |w| newcomer(w, over_with_queue, "once", "join"),
@@ -415,28 +395,34 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| again(w, once_with_waiters, "first"),
             runs_again,
         ],
-        "Tick" => &[|w| tick(w, free), |w| tick(w, held), |w| tick(w, over_with_queue)],
-        "AcquireAll" => {
+        "tick" => &[|w| tick(w, free), |w| tick(w, held), |w| tick(w, over_with_queue)],
+        "acquire_all" => {
             &[|w| all_of_two(w, free), |w| all_of_two(w, held), |w| all_of_two(w, over_with_queue)]
         }
-        "Renew" => &[
-            |w| of_the_holder(w, held, "Renew", &[TTL]),
-            |w| of_the_holder(w, held_with_queue, "Renew", &[TTL]),
-            |w| of_the_holder(w, held_with_queue, "Renew", &["9000", "exactly"]),
+        "renew" => &[
+            |w| of_the_holder(w, held, "renew", &[TTL]),
+            |w| of_the_holder(w, held_with_queue, "renew", &[TTL]),
+            |w| of_the_holder(w, held_with_queue, "renew", &["9000", "exactly"]),
         ],
-        "PassOn" => &[|w| passed_on(w, ""), |w| passed_on(w, TTL)],
-        "Stay" => &[|w| {
+        "pass_on" => &[|w| passed_on(w, ""), |w| passed_on(w, TTL)],
+        "renew_counted" => &[|w| {
             two_readers(w);
             let token = w.who("reader").token.clone();
-            other("Stay", "reader", Effect::Nothing, &[LOCK, HOLDERS], &[&token, "20000", "", "a", "n0"])
+            other(
+                "renew_counted",
+                "reader",
+                Effect::Nothing,
+                &[LOCK, HOLDERS],
+                &[&token, "20000", "", "a", "n0"],
+            )
         }],
-        "End" => &[|w| {
+        "expire_counted" => &[|w| {
             readers_and_writer(w);
             let token = w.who("reader").token.clone();
             let arguments = [&token, "20000", "exactly", "a", "", "", "n0"];
-            other("End", "reader", Effect::Nothing, &all_keys(), &arguments)
+            other("expire_counted", "reader", Effect::Nothing, &all_keys(), &arguments)
         }],
-        "Release" => &[
+        "release" => &[
             |w| release(w, held, "holder", "0"),
             |w| release(w, held_with_queue, "holder", "0"),
             |w| release(w, held_with_queue, "holder", "128"),
@@ -452,7 +438,7 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| release(w, over_with_dead, "second", "0"),
             |w| release(w, readers_and_writer, "writer", "0"),
         ],
-        "Leave" => &[
+        "release_counted" => &[
             |w| release(w, two_readers, "reader", "0"),
             |w| release(w, one_reader, "reader", "0"),
             |w| release(w, one_reader_with_queue, "reader", "0"),
@@ -462,67 +448,67 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| release(w, readers_and_writer, "behind", "0"),
             |w| release(w, held_with_readers, "first", "0"),
         ],
-        "Finish" => &[
-            |w| finish(w, "Finish", "done"),
-            |w| finish(w, "Finish", "undone"),
-            |w| finish(w, "Finish", "interrupted"),
-            |w| finish_again(w, "Finish"),
+        "finish" => &[
+            |w| finish(w, "finish", "done"),
+            |w| finish(w, "finish", "undone"),
+            |w| finish(w, "finish", "interrupted"),
+            |w| finish_again(w, "finish"),
         ],
-        "RenewOnce" => &[|w| renew_once(w, &[LOCK, ONCE], ""), |w| renew_once(w, &all_keys(), "exactly")],
-        "FinishAlone" => &[
-            |w| finish_again(w, "FinishAlone"),
-            |w| finish(w, "FinishAlone", "done"),
-            |w| finish(w, "FinishAlone", "undone"),
+        "renew_once" => &[|w| renew_once(w, &[LOCK, ONCE], ""), |w| renew_once(w, &all_keys(), "exactly")],
+        "finish_alone" => &[
+            |w| finish_again(w, "finish_alone"),
+            |w| finish(w, "finish_alone", "done"),
+            |w| finish(w, "finish_alone", "undone"),
         ],
-        "EndTick" => &[
-            |w| end_tick(w, held, "EndTick", "record"),
-            |w| end_tick(w, held_with_queue, "EndTick", "record"),
-            |w| end_tick(w, held_with_dead, "EndTick", "undo"),
+        "end_tick" => &[
+            |w| end_tick(w, held, "end_tick", "record"),
+            |w| end_tick(w, held_with_queue, "end_tick", "record"),
+            |w| end_tick(w, held_with_dead, "end_tick", "undo"),
         ],
-        "GiveUpTick" => {
-            &[|w| end_tick(w, held, "GiveUpTick", "record"), |w| end_tick(w, held, "GiveUpTick", "undo")]
+        "give_up_tick" => {
+            &[|w| end_tick(w, held, "give_up_tick", "record"), |w| end_tick(w, held, "give_up_tick", "undo")]
         }
-        "ForceRelease" => &[
-            |w| taken_away(w, held, "ForceRelease"),
-            |w| taken_away(w, held_with_queue, "ForceRelease"),
-            |w| taken_away(w, held_with_dead, "ForceRelease"),
-            |w| taken_away(w, two_readers, "ForceRelease"),
-            |w| taken_away(w, one_reader_with_queue, "ForceRelease"),
+        "force_release" => &[
+            |w| taken_away(w, held, "force_release"),
+            |w| taken_away(w, held_with_queue, "force_release"),
+            |w| taken_away(w, held_with_dead, "force_release"),
+            |w| taken_away(w, two_readers, "force_release"),
+            |w| taken_away(w, one_reader_with_queue, "force_release"),
         ],
-        "TakeAway" => &[|w| {
+        "take_away" => &[|w| {
             held(w);
             let digits =
                 token("holder").bytes().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
-            other("TakeAway", "nobody", Effect::TakesAway, &[LOCK], &[&digits])
+            other("take_away", "nobody", Effect::TakesAway, &[LOCK], &[&digits])
         }],
-        "Delete" => &[|w| leaving(w, held, "Delete")],
-        "GiveUp" => &[|w| leaving(w, held, "GiveUp"), |w| leaving(w, held_with_queue, "GiveUp")],
-        "Inspect" => &[
-            |w| reading(w, held_with_queue, "Inspect", &[LOCK, QUEUE, HOLDERS], &[]),
-            |w| reading(w, readers_and_writer, "Inspect", &[LOCK, QUEUE, HOLDERS], &[]),
+        "delete" => &[|w| leaving(w, held, "delete")],
+        "give_up" => &[|w| leaving(w, held, "give_up"), |w| leaving(w, held_with_queue, "give_up")],
+        "inspect" => &[
+            |w| reading(w, held_with_queue, "inspect", &[LOCK, QUEUE, HOLDERS], &[]),
+            |w| reading(w, readers_and_writer, "inspect", &[LOCK, QUEUE, HOLDERS], &[]),
         ],
-        "Watch" => &[|w| reading(w, held, "Watch", &[LOCK], &["holder"])],
-        "Leader" => &[|w| reading(w, held, "Leader", &[LOCK, LEADER], &[])],
-        "Announce" => {
-            &[|w| reading(w, held, "Announce", &[LOCK, LEADER], &["holder", TTL, "5", "7", "text"])]
+        "watch" => &[|w| reading(w, held, "watch", &[LOCK], &["holder"])],
+        "leader" => &[|w| reading(w, held, "leader", &[LOCK, LEADER], &[])],
+        "announce" => {
+            &[|w| reading(w, held, "announce", &[LOCK, LEADER], &["holder", TTL, "5", "7", "text"])]
         }
-        "Draw" => &[|w| of_the_holder(w, held, "Draw", &[TTL])],
-        "Reserve" => &[|w| reading(w, held, "Reserve", &[LOCK, CLOCK], &["holder", "5"])],
-        "RaiseFence" => {
-            &[|w| reading(w, held, "RaiseFence", &[LOCK, CLOCK], &["holder", "1900000000000000"])]
+        "draw" => &[|w| of_the_holder(w, held, "draw", &[TTL])],
+        "reserve" => &[|w| reading(w, held, "reserve", &[LOCK, CLOCK], &["holder", "5"])],
+        "raise_fence" => {
+            &[|w| reading(w, held, "raise_fence", &[LOCK, CLOCK], &["holder", "1900000000000000"])]
         }
-        "Repair" => &[
-            |w| reading(w, held, "Repair", &[LOCK], &["holder", TTL]),
+        "repair" => &[
+            |w| reading(w, held, "repair", &[LOCK], &["holder", TTL]),
             |w| {
                 w.comes("newcomer", "a", "");
-                other("Repair", "newcomer", Effect::Asks, &[LOCK], &[&token("newcomer"), TTL])
+                other("repair", "newcomer", Effect::Asks, &[LOCK], &[&token("newcomer"), TTL])
             },
         ],
-        "RenewAll" => {
-            &[|w| reading(w, held_with_queue, "RenewAll", &[LOCK, OTHER], &["holder", TTL, "x", TTL])]
+        "renew_all" => {
+            &[|w| reading(w, held_with_queue, "renew_all", &[LOCK, OTHER], &["holder", TTL, "x", TTL])]
         }
-        "Vote" => &[|w| vote(w, free), |w| vote(w, held)],
-        "Redeem" => &[|w| redeem(w, held), |w| redeem(w, held_with_queue)],
+        "vote" => &[|w| vote(w, free), |w| vote(w, held)],
+        "redeem" => &[|w| redeem(w, held), |w| redeem(w, held_with_queue)],
         other => panic!("{other} is new: say here who is there, and what it is asked"),
     }
 }
@@ -663,7 +649,7 @@ fn finish_again(w: &mut World, script: &'static str) -> Request {
 fn renew_once(w: &mut World, keys: &[&'static str], how: &str) -> Request {
     once_with_waiters(w);
     let token = token("holder");
-    other("RenewOnce", "holder", Effect::Nothing, keys, &[&token, TTL, how, DAY, &runner(&token)])
+    other("renew_once", "holder", Effect::Nothing, keys, &[&token, TTL, how, DAY, &runner(&token)])
 }
 
 fn newcomer(w: &mut World, there: fn(&mut World), kind: &'static str, how: &str) -> Request {
@@ -723,7 +709,7 @@ fn passed_on(w: &mut World, ttl_in_places: &str) -> Request {
     w.enters("first", "a", "unfenced");
     w.enters("second", "c", "unfenced");
     let [from, to] = [token("holder"), token("first")];
-    other("PassOn", "first", Effect::TakesOver, &all_keys(), &[&from, TTL, "", "a", ttl_in_places, &to])
+    other("pass_on", "first", Effect::TakesOver, &all_keys(), &[&from, TTL, "", "a", ttl_in_places, &to])
 }
 
 fn tick(w: &mut World, there: fn(&mut World)) -> Request {
@@ -732,7 +718,7 @@ fn tick(w: &mut World, there: fn(&mut World)) -> Request {
     let Request { mut arguments, .. } = w.asks("newcomer", "join");
     arguments.extend(["", "3600000", "0", DAY, DAY, "record"].map(str::to_owned));
     let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, TICK];
-    Request { script: "Tick", by: "newcomer", effect: Effect::Asks, keys, arguments }
+    Request { script: "tick", by: "newcomer", effect: Effect::Asks, keys, arguments }
 }
 
 fn end_tick(w: &mut World, there: fn(&mut World), script: &'static str, how: &str) -> Request {
@@ -754,14 +740,14 @@ fn all_of_two(w: &mut World, there: fn(&mut World)) -> Request {
     let arguments: Vec<_> = ["a", ""].into_iter().chain(of_one).chain(of_one).collect();
     let of_the_other = ["lock:l", "lock:l%queue", "lock:l%queue%claim", "lock:l%queue%holders"];
     let keys: Vec<_> = [LOCK, QUEUE, CLAIM, HOLDERS].into_iter().chain(of_the_other).chain([CLOCK]).collect();
-    other("AcquireAll", "newcomer", Effect::Asks, &keys, &arguments)
+    other("acquire_all", "newcomer", Effect::Asks, &keys, &arguments)
 }
 
 fn vote(w: &mut World, there: fn(&mut World)) -> Request {
     there(w);
     w.comes("newcomer", "a", "");
     let arguments = [&*token("newcomer"), TTL, "1800000000000000", ""];
-    other("Vote", "newcomer", Effect::Tries, &[LOCK, CLOCK], &arguments)
+    other("vote", "newcomer", Effect::Tries, &[LOCK, CLOCK], &arguments)
 }
 
 /// The holder has left it to whoever has the ticket.
@@ -770,7 +756,7 @@ fn redeem(w: &mut World, there: fn(&mut World)) -> Request {
     w.comes("newcomer", "a", "");
     let ticket = token("holder");
     let arguments = [&*token("newcomer"), TTL, "0", "a", "0", "", "", &ticket];
-    other("Redeem", "newcomer", Effect::TakesOver, &[LOCK, QUEUE, CLOCK, CLAIM], &arguments)
+    other("redeem", "newcomer", Effect::TakesOver, &[LOCK, QUEUE, CLOCK, CLAIM], &arguments)
 }
 
 /// The command with this number fails. False when there are not so many.
@@ -877,6 +863,6 @@ fn each_other_script_is_safe_to_fail_at_each_of_its_commands() {
 
 /// For the mistakes that these find.
 pub(crate) fn those_that_enter_and_leave() {
-    let wrong = wrong_in(&["Enter", "Release"].map(str::to_owned), 1);
+    let wrong = wrong_in(&["acquire_counted", "release"].map(str::to_owned), 1);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

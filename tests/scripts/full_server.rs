@@ -3,12 +3,11 @@
 //! The list of the scripts is that of the engine, so a new script without a case here fails the test.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use kit::RedisServer;
 use redis::Value;
 
-use crate::by_hand::source;
+use crate::by_hand::{all_scripts, source};
 
 const LOCK: &str = "lock:k";
 const QUEUE: &str = "lock:k%queue";
@@ -93,37 +92,37 @@ fn cases(script: &str) -> Vec<Case> {
     let of_counted = [OURS, "10000", "0", INBOX, "0", "", "n2"];
     let runner = format!("{:0>32}", 1);
     match script {
-        "Acquire" => vec![case("a free lock", &[], &KEYS[..4], &plain, IsRefused), {
+        "acquire" => vec![case("a free lock", &[], &KEYS[..4], &plain, IsRefused), {
             let joins = [OURS, "10000", "join", INBOX, "100", "", ""];
             case("a queue", &[&["SET", LOCK, OTHER, "PX", "10000"]], &KEYS[..4], &joins, IsRefused)
         }],
-        "AcquireAll" => {
+        "acquire_all" => {
             let keys = [LOCK, QUEUE, CLAIM, HOLDERS, CLOCK];
             vec![case("one of one", &[], &keys, &[INBOX, "", OURS, "10000", "0", "100"], IsRefused)]
         }
-        "AcquireOnce" => {
+        "acquire_once" => {
             let arguments = [OURS, "10000", "0", INBOX, "100", "", "once", "-", DAY, &runner, ""];
             vec![case("a free lock", &[], OF_ONCE, &arguments, IsRefused)]
         }
-        "Tick" => {
+        "tick" => {
             let of_tick = ["", "3600000", "0", DAY, DAY, "record"];
             vec![case("a free lock", &[], OF_TICK, &joined(&plain, &of_tick), IsRefused)]
         }
-        "Enter" => vec![case("a free lock", &[], KEYS, &of_counted, IsRefused)],
-        "Vote" => {
+        "acquire_counted" => vec![case("a free lock", &[], KEYS, &of_counted, IsRefused)],
+        "vote" => {
             vec![case("a free lock", &[], &[LOCK, CLOCK], &[OURS, "10000", "1790000000000000"], IsRefused)]
         }
-        "Repair" => vec![
+        "repair" => vec![
             case("a free lock", &[], &[LOCK], &[OURS, "10000"], IsRefused),
             case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone),
         ],
-        "RaiseFence" | "Reserve" => {
+        "raise_fence" | "reserve" => {
             vec![case("its own lock", &[held], &[LOCK, CLOCK], &[OURS, "7"], IsRefused)]
         }
-        "Draw" => {
+        "draw" => {
             vec![case("its own lock", &[held], &KEYS[..4], &[OURS, "10000", "0", "", "0", ""], IsRefused)]
         }
-        "Redeem" => {
+        "redeem" => {
             let with_ticket = [OURS, "10000", "0", INBOX, "0", "", "", OTHER];
             vec![case(
                 "a ticket",
@@ -133,52 +132,52 @@ fn cases(script: &str) -> Vec<Case> {
                 IsRefused,
             )]
         }
-        "Announce" => vec![
+        "announce" => vec![
             case("a record", &[held], &[LOCK, LEADER], &[OURS, "20000", "5", "7", "here"], IsRefused),
             case("no record", &[held, &["SET", LEADER, "x"]], &[LOCK, LEADER], &[OURS, "0"], IsDone),
         ],
-        "Renew" => vec![
+        "renew" => vec![
             case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone),
             case("exactly", &[marked, waiter], &KEYS[..4], &[OURS, "5000", "exactly"], IsDone),
         ],
-        "RenewAll" => vec![case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone)],
-        "Stay" => vec![case(
+        "renew_all" => vec![case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone)],
+        "renew_counted" => vec![case(
             "inside",
             &[counted, inside],
             &[LOCK, HOLDERS],
             &[OURS, "20000", "", INBOX, "n2"],
             IsDone,
         )],
-        "End" => {
+        "expire_counted" => {
             let ends = [OURS, "5000", "exactly", INBOX, "0", "", "n2"];
             vec![case("inside", &[counted, inside], KEYS, &ends, IsDone)]
         }
-        "PassOn" => {
+        "pass_on" => {
             let passes = [OURS, "20000", "", INBOX, "", OTHER];
             vec![case("its own lock", &[held], &KEYS[..4], &passes, IsDone)]
         }
-        "Inspect" => vec![case("a lock", &[held], &[LOCK, QUEUE, HOLDERS], &[], IsDone)],
-        "Leader" => vec![case("a lock", &[held], &[LOCK, LEADER], &[], IsDone)],
-        "Watch" => vec![case("a lock", &[held], &[LOCK], &[OURS], IsDone)],
-        "Delete" | "GiveUp" => vec![case("its own lock", &[held], &[LOCK], &[OURS], Frees)],
-        "TakeAway" => {
+        "inspect" => vec![case("a lock", &[held], &[LOCK, QUEUE, HOLDERS], &[], IsDone)],
+        "leader" => vec![case("a lock", &[held], &[LOCK, LEADER], &[], IsDone)],
+        "watch" => vec![case("a lock", &[held], &[LOCK], &[OURS], IsDone)],
+        "delete" | "give_up" => vec![case("its own lock", &[held], &[LOCK], &[OURS], Frees)],
+        "take_away" => {
             let digits: Vec<_> = OURS.bytes().map(|byte| format!("{byte:02x}")).collect();
             let digits = digits.concat();
             vec![case("a lock", &[held], &[LOCK], &[&digits], Frees)]
         }
-        "ForceRelease" => vec![
+        "force_release" => vec![
             case("a lock", &[held], KEYS, &["", "0", "0", "", "0", ""], Frees),
             case("a lock with a waiter", &[marked, waiter], KEYS, &["", "0", "0", "", "0", ""], HandsOver),
         ],
-        "Release" => vec![
+        "release" => vec![
             case("its own lock", &[held], &KEYS[..4], &plain, Frees),
             case("a lock with a waiter", &[marked, waiter], &KEYS[..4], &plain, HandsOver),
         ],
-        "Leave" => vec![
+        "release_counted" => vec![
             case("the last one inside", &[counted, inside], KEYS, &of_counted, Frees),
             case("a lock with a waiter", &[counted, inside, waiter], KEYS, &of_counted, HandsOver),
         ],
-        "EndTick" | "GiveUpTick" => {
+        "end_tick" | "give_up_tick" => {
             let ends = ["record", TICK_TIME, DAY, "5"];
             let undoes = ["undo", "", DAY, "5"];
             let mut cases = vec![
@@ -199,7 +198,7 @@ fn cases(script: &str) -> Vec<Case> {
                     Frees,
                 ),
             ];
-            if script == "EndTick" {
+            if script == "end_tick" {
                 let waits: &[&[&str]] = &[marked, waiter, recorded];
                 cases.push(case(
                     "a waiter, a tick that was run",
@@ -218,7 +217,7 @@ fn cases(script: &str) -> Vec<Case> {
             }
             cases
         }
-        "RenewOnce" => vec![
+        "renew_once" => vec![
             case(
                 "a body that runs",
                 &[held, started],
@@ -234,14 +233,14 @@ fn cases(script: &str) -> Vec<Case> {
                 IsDone,
             ),
         ],
-        "Finish" | "FinishAlone" => {
+        "finish" | "finish_alone" => {
             let mut cases = Vec::new();
             for (what, how) in [("a result", "done"), ("a failure", "undone"), ("interrupted", "interrupted")]
             {
                 let of_once = [OURS, "10000", "0", INBOX, "0", "", "once", "-", DAY, &runner, how, "result"];
                 cases.push(case(what, &[held, started], OF_ONCE, &of_once, Frees));
                 cases.push(case(what, &[held], OF_ONCE, &of_once, Frees));
-                if script == "Finish" {
+                if script == "finish" {
                     cases.push(case(what, &[marked, waiter, started], OF_ONCE, &of_once, HandsOver));
                 }
             }
@@ -249,23 +248,6 @@ fn cases(script: &str) -> Vec<Case> {
         }
         _ => Vec::new(),
     }
-}
-
-/// The names of all scripts, as the engine declares them.
-fn scripts() -> Vec<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock-runtime/src/engine/redis/scripts/mod.rs");
-    let list = std::fs::read_to_string(file).unwrap();
-    let names = list.split("enum Script {").nth(1).unwrap().split('}').next().unwrap();
-    let count: usize =
-        list.split("const COUNT: usize = ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
-    let names: Vec<_> = names
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('/'))
-        .map(|line| line.trim_end_matches(',').to_owned())
-        .collect();
-    assert_eq!(names.len(), count, "{names:?}");
-    names
 }
 
 /// Each key with its value, and how long it lasts, to a minute.
@@ -288,7 +270,7 @@ pub(crate) fn on_a_full_server_each_script_frees_what_it_releases_and_changes_no
     let mut listener = server.client();
     let mut listener = listener.as_pubsub();
     listener.subscribe(INBOX).unwrap();
-    let scripts = scripts();
+    let scripts = all_scripts();
     let without: Vec<_> = scripts.iter().filter(|script| cases(script).is_empty()).collect();
     assert!(without.is_empty(), "scripts without a case: {without:?}");
     for script in &scripts {

@@ -1,6 +1,6 @@
 //! Mistakes in the scripts, and the test that finds each.
 
-use crate::by_hand::{Edit, fails_with, part};
+use crate::by_hand::{Edit, fails_with, text};
 use crate::counted;
 use crate::failing;
 use crate::full_server;
@@ -14,8 +14,15 @@ struct Mistake {
     found_by: fn(),
 }
 
-const fn mistake(part: &'static str, from: &'static str, to: &'static str, found_by: fn()) -> Mistake {
-    Mistake { edit: (part, from, to), found_by }
+impl Mistake {
+    /// The name of the file, without its folder.
+    fn name(&self) -> &str {
+        self.edit.0.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+const fn mistake(file: &'static str, from: &'static str, to: &'static str, found_by: fn()) -> Mistake {
+    Mistake { edit: (file, from, to), found_by }
 }
 
 fn random() {
@@ -24,490 +31,490 @@ fn random() {
 
 const MISTAKES: &[Mistake] = &[
     // Who has room.
-    mistake("counted", "return most == 0 or inside < most", "return number == 0 or inside < number", random),
-    mistake("counted", "limit = entering_least", "limit = 9 do return inside < number end", random),
-    mistake("counted", "limit = inside == 0 and number or least(limit, number)", "limit = number", random),
-    mistake("enter_free", "inside < tonumber(number)", "true", random),
-    mistake("enter_free", "string.sub(value, 1, #prefix) == prefix", "string.byte(value) == 37", random),
-    mistake("acquire", "or limit and not counted", "or limit", random),
-    mistake("acquire", "inside > 0 and who_is_inside()", "false", random),
+    mistake("includes/has_room", "return most == 0 or inside < most", "return number == 0 or inside < number", random),
+    mistake("includes/has_room", "limit = entering_least", "limit = 9 do return inside < number end", random),
+    mistake("includes/has_room", "limit = inside == 0 and number or least(limit, number)", "limit = number", random),
+    mistake("commands/acquire_counted", "inside < tonumber(number)", "true", random),
+    mistake("commands/acquire_counted", "string.sub(value, 1, #prefix) == prefix", "string.byte(value) == 37", random),
+    mistake("commands/acquire", "local is_over = not inside_now", "local is_over = true", random),
+    mistake("commands/acquire", "inside > 0 and who_is_inside()", "false", random),
     // Whose lease is over.
-    mistake("counted", "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'", random),
+    mistake("includes/look", "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'", random),
     mistake(
-        "counted",
+        "includes/look",
         "if next(stuck) then",
         "if false then",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
     mistake(
-        "counted",
+        "includes/look",
         "found[i + 1] % 1 == 0",
         "true",
         counted::a_process_that_lets_its_lease_end_is_not_stuck,
     ),
     mistake(
-        "counted",
-        "first == ARGV[4] and waiters or all_told()",
+        "includes/let_in",
+        "first == inbox and waiters or all_told()",
         "waiters",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
     // Who tells those that are in front now.
     mistake(
-        "counted",
+        "includes/let_in",
         "have_left = have_left or gone > 0",
         "",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "stuck",
+        "includes/drop",
         "have_left = have_left or #gone > 0",
         "",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "acquire",
-        "(waits or have_left)",
-        "waits",
+        "commands/acquire",
+        "if waits or have_left then",
+        "if waits then",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "counted",
+        "includes/let_in",
         "if have_left and inside > 0 then",
         "if is_inside or #granted > 0 then",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "place",
+        "includes/count_waiters",
         "    have_left = true\n",
         "",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "place",
+        "includes/tell_those_in_front",
         "if inside > 0 then return let_in() ~= false end",
         "",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "place",
+        "includes/tell_those_in_front",
         "holder and math.max(left, 0) or 0",
         "math.max(left, 0)",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "acquire",
+        "commands/acquire",
         "have_left and not tell_those_in_front",
         "false and not tell_those_in_front",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "enter",
+        "commands/acquire_counted",
         "have_left and not tell_those_in_front",
         "false and not tell_those_in_front",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "acquire",
-        "if have_left and not counted then",
-        "if false then",
+        "commands/acquire",
+        "if have_left then tell(",
+        "if false then tell(",
         counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
     ),
     mistake(
-        "enter",
+        "commands/acquire_counted",
         "if have_left then tell_those_in_front(holder, left) end",
         "",
         counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
     ),
     // Who keeps out those behind it, and does not answer.
     mistake(
-        "enter",
+        "commands/acquire_counted",
         "if has_room(number) and not pass_over() then return {3} end",
         "",
         counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
     ),
     mistake(
-        "acquire",
+        "commands/acquire",
         "leave_unanswered()",
         "",
         counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
     ),
     mistake(
-        "place",
-        "hinted.waited >= CLAIM then",
+        "includes/pass_over",
+        "hinted.waited >= CLAIM + 0 then",
         "true then",
         counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
     ),
     mistake(
-        "place",
+        "includes/hinted",
         " or redis.call('PTTL', queue) > QUEUE_TTL - CLAIM / 2 - waited",
         "",
         counted::a_first_waiter_that_answers_keeps_its_place,
     ),
     mistake(
-        "grant",
+        "includes/is_there",
         "return not leaves",
         "return true",
         counted::one_that_leaves_takes_its_older_place_under_another_tag_with_it,
     ),
-    mistake("counted", "if inbox and ", "if ", counted::a_member_of_another_form_is_in_nobodys_way),
+    mistake("includes/look", "if its_inbox and ", "if ", counted::a_member_of_another_form_is_in_nobodys_way),
     mistake(
-        "end",
-        "shorten()",
+        "commands/expire_counted",
+        "  shorten()\n",
         "",
         counted::the_key_ends_with_the_last_lease_where_that_ends_sooner_than_it_was_to,
     ),
     // Who counts as a waiter.
-    mistake("place", "if #dead > 0 then", "if false then", counted::one_dead_waiter_makes_room_for_one),
+    mistake("includes/count_waiters", "if #dead > 0 then", "if false then", counted::one_dead_waiter_makes_room_for_one),
     // How long a claim lasts.
-    mistake("counted", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
-    mistake("enter", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
-    mistake("stay", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),
+    mistake("includes/let_in", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
+    mistake("commands/acquire_counted", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
+    mistake("commands/renew_counted", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),
     mistake(
-        "stay",
+        "commands/renew_counted",
         "redis.pcall('ZADD'",
         "redis.call('ZADD'",
         counted::a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in,
     ),
     // How long the keys last.
-    mistake("counted", "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)", random),
-    mistake("counted", "if not value and has >= px then return end", "if not value then return end", random),
-    mistake("counted", "is_first and 0 or redis.call('PTTL', lock)", "0", random),
+    mistake("includes/keep", "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)", random),
+    mistake("includes/keep", "if not value and has >= px then return end", "if not value then return end", random),
+    mistake("includes/enter", "is_first and 0 or redis.call('PTTL', lock)", "0", random),
     mistake(
-        "counted",
+        "includes/enter",
         "is_first and 0 or redis.call('PTTL', lock)",
         "redis.call('PTTL', lock) + 3000",
         random,
     ),
-    mistake("counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
-    mistake("counted", "if is_first then redis.call('DEL', holders, claim) end", "", random),
-    mistake("counted", "if who == nil then", "if false then", random),
-    mistake("enter_free", "redis.call('PTTL', KEYS[1]) >= lasts + 100", "true", random),
-    mistake("leave_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + 100)", "false", random),
-    mistake("stay", "redis.call('PTTL', KEYS[1]) < lasts + 100", "false", random),
+    mistake("includes/keep", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
+    mistake("includes/enter", "if is_first then redis.call('DEL', holders, claim) end", "", random),
+    mistake("includes/let_others_in", "if who == nil then", "if false then", random),
+    mistake("commands/acquire_counted", "redis.call('PTTL', KEYS[1]) >= lasts + GRACE", "true", random),
+    mistake("commands/release_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + GRACE)", "false", random),
+    mistake("commands/renew_counted", "redis.call('PTTL', KEYS[1]) < lasts + GRACE", "false", random),
     mistake(
-        "end",
+        "commands/expire_counted",
         "keep(lasts + 1, false, redis.call('PTTL', lock))",
         "nil",
         counted::one_that_lets_its_lease_end_later_than_it_would_keeps_the_key_for_so_long,
     ),
     // The queue.
     mistake(
-        "counted",
+        "includes/let_in",
         "if gone > 0 then redis.call('ZPOPMIN', queue, gone) end",
         "if gone > 0 then redis.call('ZPOPMIN', queue, 1) end",
         random,
     ),
     mistake(
-        "counted",
+        "includes/let_in",
         "is_over = #granted == IN_ONE",
         "is_over = #granted == 1",
         counted::readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests,
     ),
     mistake(
-        "enter",
+        "commands/acquire_counted",
         "waiters == 0 and (is_over or limit) and has_room(number)",
         "(is_over or limit) and has_room(number)",
         random,
     ),
-    mistake("enter_free", "exist == 0 or exist == 2 and value", "true", random),
-    mistake("enter_free", "exist == 2 and value", "value", random),
-    mistake("leave_counted", "and not inside[2]", "", random),
-    mistake("leave", "inside = inside - 1", "inside = inside", random),
-    mistake("leave_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
+    mistake("commands/acquire_counted", "exist == 0 or exist == 2 and value", "true", random),
+    mistake("commands/acquire_counted", "exist == 2 and value", "value", random),
+    mistake("commands/release_counted", "and not inside[2]", "", random),
+    mistake("commands/release_counted", "inside = inside - 1", "inside = inside", random),
+    mistake("commands/release_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
     mistake(
-        "release",
+        "includes/release",
         "return not let_others_in(place, score) and 2 or score and 1 or 0",
         "return 0",
         random,
     ),
-    mistake("grant", "if string.byte(kind) == 110 then return let_in() end", "", random),
-    mistake("hand_over", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
-    mistake("hand_over", "redis.call('ZREM', queue, unpack(places))", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
-    mistake("hand_over", "not tells_another and", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
-    mistake("hand_over", "is_fenced and '' or followers_of(", "followers_of(", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
-    mistake("hand_over", "' .. mark .. followers .. '", "' .. mark .. '", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
-    mistake("join", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),
+    mistake("includes/grant_next", "if string.byte(kind) == 110 then return let_in() end", "", random),
+    mistake("commands/release", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
+    mistake("commands/release", "redis.call('ZREM', queue, unpack(places))", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("commands/release", "not tells_another and", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("commands/release", "is_fenced and '' or followers_of(", "followers_of(", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("commands/release", "' .. mark .. followers .. '", "' .. mark .. '", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("commands/acquire", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),
     // The phase, and what is told.
-    mistake("counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),
+    mistake("includes/counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),
     mistake(
-        "counted",
+        "includes/tell_each",
         "math.ceil(score - now_ms()) >= left",
         "true",
         counted::waiters_are_told_again_only_when_they_can_enter_earlier,
     ),
     mistake(
-        "counted",
+        "includes/tell_each",
         "math.ceil(score - now_ms()) >= left",
         "false",
         counted::waiters_are_told_again_only_when_they_can_enter_earlier,
     ),
     mistake(
-        "watch",
+        "commands/watch",
         "== ARGV[2] and ARGV[1] or value",
         "and ARGV[1] or value",
         counted::what_is_deleted_is_lost_and_the_next_phase_has_another_number,
     ),
     mistake(
-        "force_release",
+        "commands/force_release",
         "if before[6] then redis.call('DEL', holders) end",
         "",
         counted::an_operator_takes_the_lock_from_all_that_have_it,
     ),
-    mistake("leave", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
+    mistake("commands/release_counted", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
     // What access rules forbid.
     mistake(
-        "enter_free",
+        "commands/acquire_counted",
         "redis.pcall('ZADD', KEYS[5], ends, member)",
         "redis.call('ZADD', KEYS[5], ends, member)",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "enter_free",
+        "commands/acquire_counted",
         "if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then",
         "redis.pcall('PEXPIRE', KEYS[5], px) if false then",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "enter_free",
+        "commands/acquire_counted",
         "redis.call('DEL', KEYS[1], KEYS[5])",
         "",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "counted",
+        "includes/enter",
         "(added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')",
         "added",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "counted",
+        "includes/enter",
         "redis.call('DEL', lock, holders)",
         "",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "counted",
+        "includes/enter",
         "if not added then redis.call('ZADD', holders, unpack(entering)) end",
         "",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     // Ticks.
-    mistake("tick", "asked + early)", "asked)", ticks::a_random_fleet_runs_each_tick_once),
+    mistake("commands/tick", "asked + early)", "asked)", ticks::a_random_fleet_runs_each_tick_once),
     mistake(
-        "tick",
+        "commands/tick",
         "now - ARGV[10]",
         "now",
         ticks::a_call_that_comes_late_is_for_the_tick_of_its_call_and_a_waiter_for_the_one_it_was_told,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "if not tick then",
         "if length > 0 then",
         ticks::a_call_that_comes_late_is_for_the_tick_of_its_call_and_a_waiter_for_the_one_it_was_told,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "if last > tick then",
         "if false then",
         ticks::a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_in_between,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "its_token == ARGV[1]",
         "false",
         ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has,
     ),
-    mistake("tick", "if is_own then tick = last end", "", ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has),
-    mistake("tick", " and type(answer) == 'number'", "", ticks::a_busy_lock_takes_no_tick),
+    mistake("commands/tick", "if is_own then tick = last end", "", ticks::a_caller_whose_answer_was_lost_has_its_tick_and_no_other_one_has),
+    mistake("commands/tick", " and type(answer) == 'number'", "", ticks::a_busy_lock_takes_no_tick),
     mistake(
-        "tick",
+        "commands/tick",
         "if ARGV[13] == 'record' and",
         "if",
         ticks::a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_still_held,
     ),
-    mistake("tick", "tick + keeps - now))", "keeps))", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
-    mistake("tick", "tick + keeps <= now", "tick + keeps < now", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake("commands/tick", "tick + keeps - now))", "keeps))", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
+    mistake("commands/tick", "tick + keeps <= now", "tick + keeps < now", ticks::no_record_is_gone_before_its_tick_is_refused_as_old),
     mistake(
-        "tick",
+        "commands/tick",
         " or its_call and math.abs(asked - its_call) < early",
         "",
         ticks::a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "tick = tick + length",
         "tick = tick + 0",
         ticks::a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires,
     ),
-    mistake("tick", "asked - its_call >= length - early", "true", ticks::a_run_by_hand_takes_no_later_tick),
+    mistake("commands/tick", "asked - its_call >= length - early", "true", ticks::a_run_by_hand_takes_no_later_tick),
     mistake(
-        "tick",
+        "commands/tick",
         "granted + SETTLES - now",
         "0",
         ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "math.min(answer[3], settles)",
         "answer[3]",
         ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
     ),
     mistake(
-        "tick",
+        "commands/tick",
         "ARGV[3] ~= '0'",
         "true",
         ticks::one_that_can_wait_does_so_for_a_moment_where_the_tick_may_be_given_back,
     ),
     mistake(
-        "end_tick",
-        "now - ARGV[11]",
+        "includes/end_tick",
+        "now - asked",
         "now",
         ticks::a_run_that_is_not_recorded_before_its_end_keeps_out_the_other_calls_of_its_firing,
     ),
     mistake(
-        "end_tick",
-        "is_held = value == ARGV[1] or value == ARGV[1] .. '!'",
+        "includes/end_tick",
+        "is_held = value == token or value == token .. '!'",
         "is_held = true",
         ticks::a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_still_held,
     ),
     mistake(
-        "end_tick",
-        " or value == ARGV[1] .. '!'",
+        "includes/end_tick",
+        " or value == token .. '!'",
         "",
         ticks::a_marked_lock_that_was_waited_for_ends_its_tick_as_well,
     ),
     mistake(
-        "end_tick",
-        "if its_token == ARGV[1] then",
+        "includes/end_tick",
+        "if its_token == token then",
         "do",
         ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
     ),
     mistake(
-        "end_tick",
-        "redis.call('SET', KEYS[6], last .. '|',",
+        "includes/end_tick",
+        "redis.call('SET', record, last .. '|',",
         "redis.call('SET', KEYS[6], '0|',",
         ticks::a_caller_that_leaves_before_its_body_begins_opens_its_own_tick_alone,
     ),
     mistake(
-        "end_tick",
-        "local answer = release(KEYS, ARGV)",
-        "redis.call('SET', KEYS[6], 'earlier')\nlocal answer = release(KEYS, ARGV)",
+        "includes/end_tick",
+        "local answer = release()",
+        "redis.call('SET', record, 'earlier')\nlocal answer = release()",
         full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
     ),
     mistake(
-        "end_tick",
-        "redis.call('PEXPIRE', KEYS[6], px)",
+        "includes/end_tick",
+        "redis.call('PEXPIRE', record, px)",
         "",
         full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
     ),
     // Bodies that run once.
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "if not ARGV[12] or",
         "if not ARGV[12] and ARGV[3] == 'join' or ARGV[12] and",
         once::a_body_runs_once_and_those_that_wait_are_told,
     ),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "if parse(value_of(KEYS[1])) == ARGV[1] then return 1 end",
         "",
         once::a_grant_by_a_push_is_given_back_and_tells_the_next,
     ),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         ".. '|once') and 1 or 0",
         ".. '|other') and 1 or 0",
         once::a_grant_by_a_push_is_given_back_and_tells_the_next,
     ),
-    mistake("acquire_once", "found.fingerprint ~= fingerprint", "false", once::a_key_stands_for_one_request),
+    mistake("commands/acquire_once", "found.fingerprint ~= fingerprint", "false", once::a_key_stands_for_one_request),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "and not (found and found.runner == runner)",
         "",
         once::what_was_interrupted_is_an_error_where_it_is_asked_for,
     ),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "if found and ARGV[11] == 'error' then return",
         "if false then return",
         once::what_was_interrupted_is_an_error_where_it_is_asked_for,
     ),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "redis.sha1hex(result) ~= ARGV[12]",
         "false",
         once::a_result_that_is_ignored_counts_as_none,
     ),
     mistake(
-        "keep_result",
-        "parse(value) == ARGV[1], found",
+        "includes/keep_result",
+        "parse(value) == token, found",
         "true, found",
         once::a_result_whose_lock_was_lost_is_not_stored,
     ),
     mistake(
-        "keep_result",
+        "includes/keep_result",
         "and not is_done and found.runner == runner then",
         "and found.runner == runner then",
         once::a_grant_by_a_push_is_given_back_and_tells_the_next,
     ),
     mistake(
-        "keep_result",
+        "includes/keep_result",
         "elseif how == 'undone'",
         "elseif how ~= 'done'",
         once::what_was_interrupted_is_an_error_where_it_is_asked_for,
     ),
     mistake(
-        "keep_result",
+        "includes/keep_result",
         "elseif how == 'done' and is_done and found.runner == runner then",
         "elseif how == 'done' and is_done then",
         once::a_result_whose_lock_was_lost_is_not_stored,
     ),
     mistake(
-        "keep_result",
+        "includes/keep_result",
         "elseif how == 'done' and is_done and found.runner == runner then",
         "elseif false then",
         once::a_body_runs_once_and_those_that_wait_are_told,
     ),
     mistake(
-        "finish",
+        "commands/finish",
         "if is_held and is_done then",
         "if is_held and how == 'done' then",
         once::a_grant_by_a_push_is_given_back_and_tells_the_next,
     ),
-    mistake("finish", "if kind == 'once' then", "if kind then", once::a_plain_waiter_behind_gets_the_lock),
-    mistake("once", "'PX', lasts", "'PX', 1000", once::a_body_runs_once_and_those_that_wait_are_told),
+    mistake("commands/finish", "if its_kind == 'once' then", "if kind then", once::a_plain_waiter_behind_gets_the_lock),
+    mistake("includes/once", "'PX', lasts", "'PX', 1000", once::a_body_runs_once_and_those_that_wait_are_told),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "ARGV[9] + ARGV[2] + GRACE",
         "ARGV[9] + 0",
         once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
     ),
     mistake(
-        "acquire_once",
+        "commands/acquire_once",
         "before = found.ends .. '|' .. found.before",
         "",
         once::a_result_that_is_ignored_survives_a_body_that_fails,
     ),
     mistake(
-        "keep_result",
-        "redis.call('SET', KEYS[6], found.before, 'PX', string.format('%.0f', found.left))",
-        "redis.call('DEL', KEYS[6])",
+        "includes/keep_result",
+        "redis.call('SET', record, found.before, 'PX', string.format('%.0f', found.left))",
+        "redis.call('DEL', record)",
         once::a_result_that_is_ignored_survives_a_body_that_fails,
     ),
     mistake(
-        "renew_once",
+        "commands/renew_once",
         "if parse(value_of(KEYS[1])) == ARGV[1] then",
         "if false then",
         once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
     ),
     mistake(
-        "renew_once",
+        "commands/renew_once",
         "'^[^|]*|s|%d+|(%x+)|') == ARGV[5] then",
         "'^[^|]*|.|%d+|(%x+)|') then",
         once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
     ),
     mistake(
-        "renew_once",
+        "commands/renew_once",
         "ARGV[4] + math.max(ARGV[2], redis.call('PTTL', KEYS[1])) + GRACE",
         "ARGV[4] + ARGV[2] + GRACE\nredis.call('PEXPIRE', key, string.format('%.0f', lasts))",
         once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
@@ -517,21 +524,21 @@ const MISTAKES: &[Mistake] = &[
 /// Those that matter where a command fails.
 const WHERE_ONE_FAILS: &[Mistake] = &[
     mistake(
-        "enter_free",
+        "commands/acquire_counted",
         "return redis.error_reply('TRYAGAIN the server has refused to count a caller')",
         "",
         failing::those_that_enter_and_leave,
     ),
     mistake(
-        "counted",
+        "includes/enter",
         "error({err = 'TRYAGAIN the server has refused to count a caller'})",
         "",
         failing::those_that_enter_and_leave,
     ),
     mistake(
-        "release",
-        "  redis.call('DEL', lock)\n  redis.pcall('DEL', claim)",
-        "  redis.call('DEL', lock, claim)",
+        "includes/release",
+        "    redis.call('DEL', lock)\n    redis.pcall('DEL', claim)",
+        "    redis.call('DEL', lock, claim)",
         failing::those_that_enter_and_leave,
     ),
 ];
@@ -539,7 +546,7 @@ const WHERE_ONE_FAILS: &[Mistake] = &[
 #[test]
 fn each_mistake_is_one_of_the_scripts_as_they_are() {
     for Mistake { edit: (name, from, _), .. } in MISTAKES.iter().chain(WHERE_ONE_FAILS) {
-        assert_eq!(part(name).matches(from).count(), 1, "{name}: {from}");
+        assert_eq!(text(name).matches(from).count(), 1, "{name}: {from}");
     }
 }
 
@@ -555,8 +562,8 @@ fn each_mistake_in_the_scripts_is_found() {
 /// As `each_mistake_in_the_scripts_is_found`, for those of bodies that run once, which are found in a moment.
 #[test]
 fn each_mistake_in_the_record_of_a_body_is_found() {
-    let parts = ["acquire_once", "keep_result", "finish", "once", "renew_once"];
-    let of_bodies = MISTAKES.iter().filter(|mistake| parts.contains(&mistake.edit.0));
+    let names = ["acquire_once", "keep_result", "finish", "once", "renew_once"];
+    let of_bodies = MISTAKES.iter().filter(|mistake| names.contains(&mistake.name()));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_bodies.filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
@@ -565,7 +572,7 @@ fn each_mistake_in_the_record_of_a_body_is_found() {
 /// As `each_mistake_in_the_scripts_is_found`, for those of ticks, which are found in a moment.
 #[test]
 fn each_mistake_in_the_record_of_ticks_is_found() {
-    let of_ticks = MISTAKES.iter().filter(|mistake| ["tick", "end_tick"].contains(&mistake.edit.0));
+    let of_ticks = MISTAKES.iter().filter(|mistake| ["tick", "end_tick"].contains(&mistake.name()));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_ticks.filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");

@@ -33,7 +33,7 @@ fn ask_without(scripts: &mut Scripts, caller: &Caller, how: &str, of_once: &[&st
         other => panic!("{other:?}"),
     };
     let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE];
-    match scripts.call_with("AcquireOnce", &keys, &[&arguments[..], of_once].concat()) {
+    match scripts.call_with("acquire_once", &keys, &[&arguments[..], of_once].concat()) {
         Value::Int(fence) if fence > 0 => Asked::Runs,
         Value::Array(parts) => match &parts[..] {
             [Value::Int(0), ..] => Asked::Waits,
@@ -65,7 +65,7 @@ fn finish(scripts: &mut Scripts, caller: &Caller, how: &str, result: &str) -> bo
     let arguments =
         [&*caller.token, &ttl, "0", &caller.inbox, "0", "", "once", "-", DAY, &runner, how, result];
     let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE];
-    match scripts.call_with("Finish", &keys, &arguments) {
+    match scripts.call_with("finish", &keys, &arguments) {
         Value::Int(held) => held == 1,
         other => panic!("{other:?}"),
     }
@@ -208,7 +208,7 @@ pub(crate) fn a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once() {
     let renew = |scripts: &mut Scripts, caller: &Caller, ttl: &str, how: &str| {
         let keys: &[&str] =
             if how.is_empty() { &[LOCK, ONCE] } else { &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE] };
-        match scripts.call_with("RenewOnce", keys, &[&*caller.token, ttl, how, "1000", &runner(caller)]) {
+        match scripts.call_with("renew_once", keys, &[&*caller.token, ttl, how, "1000", &runner(caller)]) {
             Value::Int(held) => held == 1,
             other => panic!("{other:?}"),
         }

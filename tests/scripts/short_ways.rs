@@ -97,8 +97,8 @@ fn release(scripts: &mut Scripts, script: &str, case: &Case) -> Left {
 
 #[test]
 pub(crate) fn a_release_does_the_same_the_short_way_and_the_long_way() {
-    let short = source("Release");
-    let begins = "if value == ARGV[1] .. '!' and ";
+    let short = source("release");
+    let begins = "if value == token .. '!' and ";
     assert!(short.contains(begins));
     let long = short.replacen(begins, "if false and ", 1);
     let mut scripts = Scripts::start();

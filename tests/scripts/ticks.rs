@@ -88,7 +88,7 @@ impl Ticks {
     fn acquire_as(&mut self, number: u32, call: Call, how: &str) -> Answer {
         let Call { at, length, age, records } = call;
         let keeps = if length == 0 { WEEK } else { WEEK.max(2 * length) };
-        let script = source("Tick");
+        let script = source("tick");
         let [at, length, age, keeps, ahead] = [at, Some(length), Some(age), Some(keeps), Some(DAY)]
             .map(|it| it.map(|it| it.to_string()).unwrap_or_default());
         let effect = if records { "record" } else { "" };
@@ -130,7 +130,7 @@ impl Ticks {
 
     /// The same, so many ms after the call.
     fn release_after(&mut self, number: u32, effect: &str, at: Option<i64>, age: i64) -> bool {
-        let script = source("EndTick");
+        let script = source("end_tick");
         let (token, at) = (Self::token(number), at.map(|at| at.to_string()).unwrap_or_default());
         let arguments =
             [&*token, "10000", "0", "inbox", "", "", "", effect, &at, &WEEK.to_string(), &age.to_string()];
@@ -138,7 +138,7 @@ impl Ticks {
     }
 
     fn plain_release(&mut self, number: u32) {
-        let script = source("Release");
+        let script = source("release");
         let token = Self::token(number);
         let released = self.invoke(&script, &[&token, "10000", "0", "inbox", "", "", ""]);
         assert_eq!(released, Value::Int(1));

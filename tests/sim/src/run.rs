@@ -407,7 +407,7 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
     }
 }
 
-/// The grace of mark.lua, in milliseconds.
+/// The grace of `grace.lua`, in milliseconds.
 const GRACE: u64 = 100;
 
 fn stored(seen: Vec<Seen>, server: ServerId) -> Vec<Stored> {

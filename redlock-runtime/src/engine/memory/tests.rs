@@ -101,7 +101,7 @@ fn a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_
         _ => None,
     });
     let hint = PushKind::Next { claim: TTL, at: server_time(start) };
-    let hint_of = |token| (Token::from_value(token), hint.clone());
+    let hint_of = |token| (Token::from_value(token), hint);
     assert_eq!(told.collect::<Vec<_>>(), ["c", "d"].map(hint_of));
 }
 

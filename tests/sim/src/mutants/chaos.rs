@@ -1,7 +1,7 @@
 //! The mistakes that the chaos suite makes on the wire, where they are not those of another list here; and that of a forked child.
 
 use super::files::{
-    DELETE_LUA, FENCE_LUA, FREE_LUA, GIVE_LUA, GIVE_UP_LUA, HAND_OVER_LUA, HANDLE, QUORUM, QUORUM_MEMBER,
+    DELETE_LUA, FENCE_LUA, GIVE_UP_LUA, GRANT_ONE_LUA, HANDLE, INCLUDED_RELEASE_LUA, QUORUM, QUORUM_MEMBER,
     RELEASE_LUA, VOTE_LUA,
 };
 use super::{EXCLUSION, FENCES, FORKED, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, PROMPT, edit};
@@ -11,21 +11,21 @@ pub(super) const ALL: &[Mutant] = &[
         name: "release-does-not-compare",
         wrong: "A release frees the lock of any holder.",
         violates: EXCLUSION,
-        edits: &[edit(RELEASE_LUA, "if not is_held then\n", "if holder == nil then\n")],
+        edits: &[edit(INCLUDED_RELEASE_LUA, "if not is_held then\n", "if holder == nil then\n")],
     },
     Mutant {
         name: "fencing-token-is-not-raised",
         wrong: "Each grant has the same fencing token.",
         violates: FENCES,
-        edits: &[edit(FENCE_LUA, "redis.call('INCR', KEYS[3])", "tonumber(redis.call('GET', KEYS[3])) or 0")],
+        edits: &[edit(FENCE_LUA, "redis.call('INCR', clock)", "tonumber(redis.call('GET', clock)) or 0")],
     },
     Mutant {
         name: "grant-is-dated-in-the-future",
         wrong: "The server's time in a grant is far ahead, so that its waiter counts from when it reads it.",
         violates: EXCLUSION,
         edits: &[
-            edit(GIVE_LUA, "fence .. '|' .. now ..", "fence .. '|9' .. now .."),
-            edit(HAND_OVER_LUA, "fence .. '|' .. at ..", "fence .. '|9' .. at .."),
+            edit(GRANT_ONE_LUA, "fence .. '|' .. now ..", "fence .. '|9' .. now .."),
+            edit(RELEASE_LUA, "fence .. '|' .. at ..", "fence .. '|9' .. at .."),
         ],
     },
     Mutant {
@@ -33,7 +33,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A release is answered, but the key stays.",
         violates: NO_ORPHAN,
         edits: &[
-            edit(FREE_LUA, "then return redis.call('DEL', KEYS[1]) end", "then return 1 end"),
+            edit(RELEASE_LUA, "then return redis.call('DEL', KEYS[1]) end", "then return 1 end"),
             edit(DELETE_LUA, "then return redis.call('DEL', KEYS[1]) end", "then return 1 end"),
         ],
     },
@@ -41,14 +41,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "fencing-tokens-only-count",
         wrong: "Fencing tokens that were given after a failover's data were copied are given again.",
         violates: FENCES,
-        edits: &[edit(FENCE_LUA, "if fence < floor then", "if fence < LEAST then")],
+        edits: &[edit(FENCE_LUA, "if fence < least then", "if fence < LEAST then")],
     },
     Mutant {
         name: "hand-over-deletes",
         wrong: "The lock is deleted instead of handed over, and its first waiter has lost its place.",
         violates: PROMPT,
         edits: &[edit(
-            HAND_OVER_LUA,
+            RELEASE_LUA,
             "redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)",
             "if redis.call('DEL', lock) then return 1 end",
         )],
@@ -57,15 +57,15 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-lock-ends-early",
         wrong: "The key of a lock that is handed over ends long before the lease that the push tells the waiter of.",
         violates: EXCLUSION,
-        edits: &[edit(HAND_OVER_LUA, "string.format('%d', lasts + GRACE)", "string.format('%d', lasts / 9)")],
+        edits: &[edit(RELEASE_LUA, "string.format('%d', lasts + GRACE)", "string.format('%d', lasts / 9)")],
     },
     Mutant {
         name: "granted-waiter-is-not-told",
         wrong: "A waiter is granted the lock, and the push has no kind that it knows.",
         violates: NO_ORPHAN,
         edits: &[
-            edit(GIVE_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
-            edit(HAND_OVER_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
+            edit(GRANT_ONE_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
+            edit(RELEASE_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
         ],
     },
     Mutant {

@@ -1,8 +1,9 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, EXCHANGE, FIELDS, HELD, HOLDING, KEEP_LUA, ON_EVENT,
-    ON_REPLY, PLACE_LUA, REENTRANCY, RELEASE_LUA, RENEW_LUA, SEEN_FENCES, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, EXCHANGE, EXTEND_LUA, FIELDS, HELD, HOLDING,
+    INCLUDED_RELEASE_LUA, MOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, SEEN_FENCES, TAKE_AWAY_LUA,
+    TELL_PLACE_LOST_LUA, TOGETHER_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -47,8 +48,8 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A renewal that arrives behind a later one for a longer ttl makes the expiry earlier.",
         violates: EXCLUSION,
         edits: &[
-            edit(KEEP_LUA, "if ARGV[3] ~= 'exactly' and left > tonumber(lasts) then lasts = left end", ""),
-            edit(RENEW_LUA, "if not shortens then lasts = math.max(lasts, left) end", ""),
+            edit(EXTEND_LUA, "    if not exactly and left > tonumber(lasts) then lasts = left end\n", ""),
+            edit(EXTEND_LUA, "  if not exactly then lasts = math.max(lasts, left) end\n", ""),
         ],
     },
     Mutant {
@@ -127,7 +128,11 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "When the queue is gone (a flush, an operator, an eviction), the waiters of a process but one never ask again.",
         violates: PROMPT,
         edits: &[
-            edit(PLACE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
+            edit(
+                TELL_PLACE_LOST_LUA,
+                "if not has_waited or how == 'rejoin' then return end",
+                "do return end",
+            ),
             edit(
                 ON_EVENT,
                 "            self.rejoin(cx, id);\n        } else {",
@@ -140,13 +145,14 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "One call removes 64 dead waiters from the front of a queue, and no call follows it.",
         violates: PROMPT,
         edits: &[
-            edit(TELL_LUA, "local MOST, TOGETHER = 2000, 250", "local MOST, TOGETHER = 64, 62"),
+            edit(MOST_LUA, "local MOST = 2000", "local MOST = 64"),
+            edit(TOGETHER_LUA, "local TOGETHER = 250", "local TOGETHER = 62"),
             edit(
                 ACQUIRE_LUA,
                 "if holder == false then return {3} end",
                 "if holder == false then holder, left = '', -2 end",
             ),
-            edit(RELEASE_LUA, "if next_holder == false then return 2 end\n", ""),
+            edit(INCLUDED_RELEASE_LUA, "if next_holder == false then return 2 end\n", ""),
         ],
     },
     Mutant {

@@ -1,6 +1,6 @@
 //! Mistakes with followers, to which a process passes a lock on without a request for each.
 
-use super::files::{FOLLOWERS, FOLLOWERS_LUA, HAND_OVER_LUA, HELD, HOLDING, RELEASE_LUA};
+use super::files::{FOLLOWERS, FOLLOWERS_LUA, HELD, HOLDING, INCLUDED_RELEASE_LUA, RELEASE_LUA};
 use super::{EXCLUSION, GRANTED_ONCE, Mutant, NOTHING_LEFT, ORDER, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -26,11 +26,11 @@ pub(super) const ALL: &[Mutant] = &[
         violates: GRANTED_ONCE,
         edits: &[
             edit(
-                RELEASE_LUA,
-                "redis.call('ZREM', queue, me, unpack(followers))\nif",
-                "redis.call('ZREM', queue, me)\nif",
+                INCLUDED_RELEASE_LUA,
+                "redis.call('ZREM', queue, me, unpack(followers))\n  if",
+                "redis.call('ZREM', queue, me)\n  if",
             ),
-            edit(HAND_OVER_LUA, "    redis.call('ZREM', queue, unpack(places))\n", ""),
+            edit(RELEASE_LUA, "    redis.call('ZREM', queue, unpack(places))\n", ""),
         ],
     },
     Mutant {

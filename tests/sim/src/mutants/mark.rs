@@ -1,9 +1,9 @@
 //! Mistakes with the queue and with the mark of a lock that callers wait for; each breaks a rule of `tests/models`.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, JOIN_LUA,
-    LEAVE_FREE_LUA, MARK_LUA, ON_REPLY, PLACE_LUA, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, STUCK_LUA, TAKE_LUA,
-    TELL_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, EVICT_STALLED_LUA, EXTEND_LUA, GRACE_LUA, GRANT_NEXT_LUA,
+    GRANT_ONE_LUA, HOLDING, INCLUDED_RELEASE_LUA, JOIN_LUA, LEAVE_FREE_LUA, ON_REPLY, PUT_LUA, RELEASE_LUA,
+    RENEW_LUA, SET_MARK_LUA, TELL_LUA, TELL_PLACE_LOST_LUA, WAITING,
 };
 use super::{
     CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ONE_CLAIM, ORDER, PROMPT, STRANGERS, edit,
@@ -15,9 +15,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter that asks again takes a missing key as a newcomer does: without the mark, for its ttl, and keeps its place.",
         violates: PROMPT,
         edits: &[
-            edit(TAKE_LUA, "~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')\n", "~= 'unfenced'\n"),
+            edit(ACQUIRE_LUA, "~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')\n", "~= 'unfenced'\n"),
             edit(
-                TAKE_LUA,
+                ACQUIRE_LUA,
                 "== 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join') then\n",
                 "== 'unfenced' then\n",
             ),
@@ -27,13 +27,17 @@ pub(super) const ALL: &[Mutant] = &[
         name: "ask-does-not-compare",
         wrong: "A caller that asks again after a lost reply does not see that it has the lock.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "if holder == token then\n", "if holder == '' then\n")],
+        edits: &[edit(ACQUIRE_LUA, "if value and holder ~= token and (", "if value and (")],
     },
     Mutant {
         name: "ask-compares-the-mark",
         wrong: "A caller that asks again does not see that it has the lock once others wait for it.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "if holder == token then\n", "if value == token then\n")],
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "if value and holder ~= token and (",
+            "if value and value ~= token and (",
+        )],
     },
     Mutant {
         name: "repeated-ask-does-not-renew",
@@ -42,7 +46,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[edit(
             ACQUIRE_LUA,
             "return (take(left, grace, first_two(), granted))",
-            "return unfenced and 0 or next_fence()",
+            "return kind == 'unfenced' and 0 or next_fence(clock, floor)",
         )],
     },
     Mutant {
@@ -82,10 +86,10 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "    set_mark(value, pttl, holder, grace)\n",
-                "    if has_waited then set_mark(value, pttl, holder, grace) end\n",
+                "join()\n    set_mark(value, pttl, holder, grace)\n",
+                "join()\n    if has_waited then set_mark(value, pttl, holder, grace) end\n",
             ),
-            edit(JOIN_LUA, "        set_mark(value, pttl, holder, grace)\n", ""),
+            edit(ACQUIRE_LUA, "        set_mark(value, pttl, holder, grace)\n", ""),
         ],
     },
     Mutant {
@@ -94,8 +98,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "    set_mark(value, pttl, holder, grace)\n",
-            "    if joins then set_mark(value, pttl, holder, grace) end\n",
+            "join()\n    set_mark(value, pttl, holder, grace)\n",
+            "join()\n    if joins then set_mark(value, pttl, holder, grace) end\n",
         )],
     },
     Mutant {
@@ -114,8 +118,8 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A lock is granted without a mark, although other waiters remain.",
         violates: PROMPT,
         edits: &[
-            edit(GIVE_LUA, "granted_now(), lasts, nil, waiters,", "granted_now(), lasts, nil, {},"),
-            edit(HAND_OVER_LUA, "second and '!' or ''", "''"),
+            edit(GRANT_ONE_LUA, "granted_now(), lasts, nil, waiters,", "granted_now(), lasts, nil, {},"),
+            edit(RELEASE_LUA, "second and '!' or ''", "''"),
         ],
     },
     Mutant {
@@ -129,9 +133,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A renewal writes the lock without its mark.",
         violates: PROMPT,
         edits: &[edit(
-            RENEW_LUA,
-            "redis.call('PEXPIRE', KEYS[1], lasts + grace)",
-            "redis.call('SET', KEYS[1], ARGV[1], 'PX', lasts)",
+            EXTEND_LUA,
+            "redis.call('PEXPIRE', lock, lasts + grace)",
+            "redis.call('SET', lock, token, 'PX', lasts)",
         )],
     },
     Mutant {
@@ -139,9 +143,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A renewal takes the token of a marked lock for another one.",
         violates: CAUSE,
         edits: &[edit(
-            RENEW_LUA,
-            "if holder ~= ARGV[1] then return 0 end",
-            "if value ~= ARGV[1] then return 0 end",
+            EXTEND_LUA,
+            "if holder ~= token then return 0 end",
+            "if value ~= token then return 0 end",
         )],
     },
     Mutant {
@@ -149,27 +153,27 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "When a waiter is granted the lock, the next ones are not told when to ask.",
         violates: PROMPT,
         edits: &[
-            edit(GIVE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", ""),
-            edit(HAND_OVER_LUA, "ipairs({second, third})", "ipairs({})"),
+            edit(GRANT_ONE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", ""),
+            edit(RELEASE_LUA, "ipairs({second, third})", "ipairs({})"),
         ],
     },
     Mutant {
         name: "own-grant-tells-no-waiter",
         wrong: "When the head takes the lock, the next ones are not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), ARGV[4] or '')\n", "")],
+        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), inbox)\n", "")],
     },
     Mutant {
         name: "leaving-tells-no-waiter",
         wrong: "A waiter that was told when to ask leaves, and the next ones are not told.",
         violates: PROMPT,
-        edits: &[edit(RELEASE_LUA, "  tell(waiters, left, time(), '')\n", "")],
+        edits: &[edit(INCLUDED_RELEASE_LUA, "  tell(waiters, left, time(), '')\n", "")],
     },
     Mutant {
         name: "leaving-second-tells-no-waiter",
         wrong: "The second waiter leaves, the first one dies, and the third was not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(RELEASE_LUA, "if place > 1 then return", "if place > 0 then return")],
+        edits: &[edit(INCLUDED_RELEASE_LUA, "if place > 1 then return", "if place > 0 then return")],
     },
     Mutant {
         name: "min-hold-tells-no-waiter",
@@ -192,7 +196,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(
-                FREE_LUA,
+                RELEASE_LUA,
                 "if value == ARGV[1] then return",
                 "if value == ARGV[1] or value == ARGV[1] .. '!' then return",
             ),
@@ -269,28 +273,28 @@ pub(super) const ALL: &[Mutant] = &[
         name: "marked-lock-has-hardly-a-grace",
         wrong: "A marked lock is gone a millisecond after its lease, and a newcomer passes its head.",
         violates: ORDER,
-        edits: &[edit(MARK_LUA, "local GRACE = 100\n", "local GRACE = 1\n")],
+        edits: &[edit(GRACE_LUA, "local GRACE = 100\n", "local GRACE = 1\n")],
     },
     Mutant {
         name: "mark-adds-no-grace",
         wrong: "A lock that gets a mark ends as before, so its lease seems to be over too early.",
         violates: EXCLUSION,
-        edits: &[edit(QUEUE_LUA, "pttl + GRACE))", "pttl))")],
+        edits: &[edit(SET_MARK_LUA, "pttl + GRACE))", "pttl))")],
     },
     Mutant {
         name: "grant-adds-no-grace",
         wrong: "A lock that is granted with a mark has no grace, so its lease seems to be over too early.",
         violates: EXCLUSION,
-        edits: &[edit(GIVE_LUA, "lasts, mark = lasts + GRACE, '!'", "mark = '!'")],
+        edits: &[edit(PUT_LUA, "lasts, mark = lasts + GRACE, '!'", "mark = '!'")],
     },
     Mutant {
         name: "renewal-adds-no-grace",
         wrong: "A renewal of a marked lock adds no grace, so its lease seems to be over too early.",
         violates: EXCLUSION,
         edits: &[edit(
-            RENEW_LUA,
-            "redis.call('PEXPIRE', KEYS[1], lasts + grace)",
-            "redis.call('PEXPIRE', KEYS[1], lasts)",
+            EXTEND_LUA,
+            "redis.call('PEXPIRE', lock, lasts + grace)",
+            "redis.call('PEXPIRE', lock, lasts)",
         )],
     },
     Mutant {
@@ -298,7 +302,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The value of a client of another kind gets a mark, so that client no longer finds its own lock.",
         violates: STRANGERS,
         edits: &[edit(
-            QUEUE_LUA,
+            SET_MARK_LUA,
             "if not holder or grace > 0 then return end",
             "if not value or grace > 0 then return end",
         )],
@@ -309,20 +313,24 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[
             edit(
-                RELEASE_LUA,
+                INCLUDED_RELEASE_LUA,
                 "then return redis.call('ZREM', queue, me, unpack(followers)) end",
                 "then return end",
             ),
-            edit(RELEASE_LUA, "  if #waiters == 0 then return redis.call('DEL', queue, claim) end\n", ""),
             edit(
-                RELEASE_LUA,
-                "  redis.call('ZREM', queue, me, unpack(followers))\n  local left",
-                "  local left",
+                INCLUDED_RELEASE_LUA,
+                "  if #waiters == 0 then return redis.call('DEL', queue, claim) end\n",
+                "",
             ),
             edit(
-                RELEASE_LUA,
-                "redis.call('ZREM', queue, me, unpack(followers))\nif leave_free()",
-                "if leave_free()",
+                INCLUDED_RELEASE_LUA,
+                "    redis.call('ZREM', queue, me, unpack(followers))\n    local left",
+                "    local left",
+            ),
+            edit(
+                INCLUDED_RELEASE_LUA,
+                "  redis.call('ZREM', queue, me, unpack(followers))\n  if leave_free()",
+                "  if leave_free()",
             ),
         ],
     },
@@ -343,14 +351,11 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "local is_over = not value or grace > 0 and left == 0 or limit and not counted\n",
-                "local is_over = (not value or grace > 0 and left == 0) and not (joins and redis.call('EXISTS', queue) == 1)\n",
+                "local is_over = not inside_now\n",
+                "local is_over = not inside_now and not (joins and redis.call('EXISTS', queue) == 1)\n",
             ),
-            edit(
-                ACQUIRE_LUA,
-                "return {0, holder or counted or string.sub(value, 1, SHOWN),",
-                "return {0, holder or value or '',",
-            ),
+            edit(ACQUIRE_LUA, "if waits or have_left then", "if inside_now then"),
+            edit(ACQUIRE_LUA, "return {0, holder or inside_now,", "return {0, holder or value or '',"),
         ],
     },
     Mutant {
@@ -358,8 +363,12 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter whose connection has ended is granted the lock.",
         violates: PROMPT,
         edits: &[
-            edit(GRANT_LUA, "if next_token and is_there(next_token, next_inbox) then", "if next_token then"),
-            edit(HAND_OVER_LUA, " and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then", " then"),
+            edit(
+                GRANT_NEXT_LUA,
+                "if next_token and is_there(next_token, next_inbox) then",
+                "if next_token then",
+            ),
+            edit(RELEASE_LUA, " and listeners(next_inbox, next_token, lock) > 0 then", " then"),
         ],
     },
     Mutant {
@@ -368,13 +377,13 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_CLAIM,
         edits: &[
             edit(
-                GIVE_LUA,
+                PUT_LUA,
                 "  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end\n",
                 "",
             ),
             edit(
-                HAND_OVER_LUA,
-                "        if second then redis.pcall('SET', claim, next_inbox, 'PX', '60000') end\n",
+                RELEASE_LUA,
+                "        if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end\n",
                 "",
             ),
         ],
@@ -394,9 +403,13 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A process that was only slow has lost its places in the queue, and its waiters do not hear of it.",
         violates: IN_TIME,
         edits: &[
-            edit(STUCK_LUA, "    redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)\n", ""),
+            edit(EVICT_STALLED_LUA, "    notify(stuck, 'gone||0|0||' .. lock)\n", ""),
             edit(ON_REPLY, "                if ran_out {\n", "                if ran_out && false {\n"),
-            edit(PLACE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
+            edit(
+                TELL_PLACE_LOST_LUA,
+                "if not has_waited or how == 'rejoin' then return end",
+                "do return end",
+            ),
         ],
     },
     Mutant {
@@ -404,7 +417,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter that asks again goes to the end of the queue.",
         violates: ORDER,
         edits: &[edit(
-            PLACE_LUA,
+            JOIN_LUA,
             "  if not redis.call('ZSCORE', queue, me) then\n    tell_place_lost()\n",
             "  redis.call('ZREM', queue, me)\n  if true then\n",
         )],

@@ -33,8 +33,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 KEEP_RESULT_LUA,
-                "set_record(fingerprint, 'd', runner, ARGV[1], result, record_lasts)",
-                "redis.call('SET', KEYS[6] .. '%late', result, 'PX', record_lasts)",
+                "set_record(fingerprint, 'd', runner, token, result, lasts)",
+                "redis.call('SET', record .. '%late', result, 'PX', lasts)",
             ),
             edit(
                 ACQUIRE_ONCE_LUA,
@@ -47,11 +47,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "result-is-not-stored",
         wrong: "A release is answered, and the result is nowhere.",
         violates: ONE_BODY,
-        edits: &[edit(
-            KEEP_RESULT_LUA,
-            "set_record(fingerprint, 'd', runner, ARGV[1], result, record_lasts)",
-            "",
-        )],
+        edits: &[edit(KEEP_RESULT_LUA, "set_record(fingerprint, 'd', runner, token, result, lasts)", "")],
     },
     Mutant {
         name: "result-is-stored-without-the-lock",

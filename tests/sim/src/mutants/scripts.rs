@@ -12,7 +12,7 @@ impl Mutant {
         self.edits.iter().all(|edit| Path::new(edit.file).extension().is_some_and(|of| of == "lua"))
     }
 
-    /// A script as the mutant has it. A script is made of files, one behind the other.
+    /// A script as the mutant has it. It has what stands in a file between the lines that name others.
     #[must_use]
     pub fn rewritten(&self, script: &str) -> String {
         let mut script = script.to_owned();
@@ -23,17 +23,20 @@ impl Mutant {
             let before = self.edits.iter().take_while(|other| !std::ptr::eq(*other, edit));
             let before = before.filter(|other| other.file == edit.file);
             let file = before.fold(file, |file, other| file.replace(other.from, other.to));
-            let [as_it_is, edited] = [code(&file), code(&file.replace(edit.from, edit.to))];
-            if !as_it_is.is_empty() {
-                script = script.replace(&as_it_is, &edited);
+            let lines: Vec<_> = file.split_inclusive('\n').collect();
+            for part in lines.split(|line| line.trim_start().starts_with("--- @")).map(<[_]>::concat) {
+                let [as_it_is, edited] = [code(&part), code(&part.replace(edit.from, edit.to))];
+                if as_it_is != edited {
+                    script = script.replace(&as_it_is, &edited);
+                }
             }
         }
         script
     }
 }
 
-/// What the engine sends of a file: its lines without comments and indentation.
-fn code(file: &str) -> String {
-    let lines = file.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
+/// What the engine sends of it: its lines without comments and indentation.
+fn code(part: &str) -> String {
+    let lines = part.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
     lines.filter(|line| !line.starts_with("--")).collect()
 }

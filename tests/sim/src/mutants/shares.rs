@@ -1,6 +1,8 @@
 //! Defects of locks that several have together.
 
-use super::files::{COUNTED_LUA, ENTER_FREE_LUA, ENTER_LUA, HOLDING, STAY_LUA};
+use super::files::{
+    ACQUIRE_COUNTED_LUA, HAS_ROOM_LUA, HOLDING, KEEP_LUA, LET_IN_LUA, LOOK_LUA, RENEW_COUNTED_LUA,
+};
 use super::{EXCLUSION, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -8,35 +10,39 @@ pub(super) const ALL: &[Mutant] = &[
         name: "lease-that-is-over-counts",
         wrong: "One of several whose lease is over counts as inside until it leaves.",
         violates: PROMPT,
-        edits: &[edit(COUNTED_LUA, "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'")],
+        edits: &[edit(LOOK_LUA, "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'")],
     },
     Mutant {
         name: "key-is-shorter-than-a-holder",
         wrong: "The key lasts as long as the lease of the last one that has entered, so the lock is free while others are inside.",
         violates: EXCLUSION,
         edits: &[
-            edit(COUNTED_LUA, "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)"),
-            edit(COUNTED_LUA, "if not value and has >= px then return end", "if not value then return end"),
+            edit(KEEP_LUA, "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)"),
+            edit(KEEP_LUA, "if not value and has >= px then return end", "if not value then return end"),
         ],
     },
     Mutant {
         name: "holders-end-before-the-key",
         wrong: "One of several that stays for longer makes the key last, but not the set that counts it.",
         violates: EXCLUSION,
-        edits: &[edit(COUNTED_LUA, "if has > 0 then redis.call('PEXPIRE', holders, px) end", "")],
+        edits: &[edit(KEEP_LUA, "if has > 0 then redis.call('PEXPIRE', holders, px) end", "")],
     },
     Mutant {
         name: "renewal-of-one-keeps-no-key",
         wrong: "One of several renews its lease, and the key lasts as long as before.",
         violates: EXCLUSION,
-        edits: &[edit(STAY_LUA, "if redis.call('PTTL', KEYS[1]) < lasts + 100 then", "if false then")],
+        edits: &[edit(
+            RENEW_COUNTED_LUA,
+            "if redis.call('PTTL', KEYS[1]) < lasts + GRACE then",
+            "if false then",
+        )],
     },
     Mutant {
         name: "one-more-than-allowed",
         wrong: "One more enters than all that are inside allow.",
         violates: EXCLUSION,
         edits: &[edit(
-            COUNTED_LUA,
+            HAS_ROOM_LUA,
             "return most == 0 or inside < most",
             "return most == 0 or inside <= most",
         )],
@@ -47,12 +53,12 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ORDER,
         edits: &[
             edit(
-                ENTER_FREE_LUA,
+                ACQUIRE_COUNTED_LUA,
                 "and (exist == 0 or exist == 2 and value) then\n  local number",
                 "then\n  local number",
             ),
             edit(
-                ENTER_LUA,
+                ACQUIRE_COUNTED_LUA,
                 "if waiters == 0 and (is_over or limit) and has_room(number) then",
                 "if (is_over or limit) and has_room(number) then",
             ),
@@ -63,10 +69,10 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A release lets one waiter in, and those behind it that have room, too, hear nothing.",
         violates: PROMPT,
         edits: &[
-            edit(COUNTED_LUA, "is_over = #granted == IN_ONE", "is_over = #granted == 1"),
+            edit(LET_IN_LUA, "is_over = #granted == IN_ONE", "is_over = #granted == 1"),
             edit(
-                COUNTED_LUA,
-                "redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)\n          break",
+                LET_IN_LUA,
+                "notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)\n          break",
                 "break",
             ),
         ],
@@ -75,7 +81,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "stopped-writer-keeps-readers-out",
         wrong: "A waiter that does not answer, and has no room, keeps out those behind it that have room.",
         violates: ONE_CLAIM,
-        edits: &[edit(ENTER_LUA, "if has_room(number) and not pass_over() then return {3} end", "")],
+        edits: &[edit(
+            ACQUIRE_COUNTED_LUA,
+            "if has_room(number) and not pass_over() then return {3} end",
+            "",
+        )],
     },
     Mutant {
         name: "claim-begins-a-body",

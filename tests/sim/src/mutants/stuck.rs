@@ -1,7 +1,9 @@
 //! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows
 //! them.
 
-use super::files::{FIELDS, HAND_OVER_LUA, HANDLE, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
+use super::files::{
+    FIELDS, HANDLE, HELD, HOME, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING,
+};
 use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -10,9 +12,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The short way of a release draws a fencing token before it frees anything, which a full server refuses.",
         violates: NO_ORPHAN,
         edits: &[edit(
-            HAND_OVER_LUA,
-            "is_fenced and redis.pcall('INCR', KEYS[3])",
-            "is_fenced and redis.call('INCR', KEYS[3])",
+            RELEASE_LUA,
+            "is_fenced and redis.pcall('INCR', clock)",
+            "is_fenced and redis.call('INCR', clock)",
         )],
     },
     Mutant {
@@ -31,11 +33,7 @@ pub(super) const ALL: &[Mutant] = &[
                 "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
             ),
             edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
-            edit(
-                RELEASE_LUA,
-                "if is_gone and (not drop_stuck() or grant() == false)",
-                "if is_gone and false and (not drop_stuck() or grant() == false)",
-            ),
+            edit(INCLUDED_RELEASE_LUA, "if not drop_stuck() or grant() == false then", "if false then"),
         ],
     },
     Mutant {

@@ -1,7 +1,7 @@
 //! Changes that once left every test green.
 
 use super::files::{
-    ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, PLACE_LUA, REDIRECT, RESERVE_LUA, TABLE,
+    ADD_LUA, ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, REDIRECT, RESERVE_LUA, TABLE,
 };
 use super::{
     CAUSE, FENCES, IN_TIME, MAX_HOLD, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, TRUE_OUTCOME, edit,
@@ -52,11 +52,11 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[
             edit(
-                JOIN_LUA,
+                ADD_LUA,
                 "  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then\n",
                 "  if false then\n",
             ),
-            edit(PLACE_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
+            edit(JOIN_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
         ],
     },
     Mutant {
@@ -64,7 +64,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A newcomer passes the queue when the server's clock has gone back.",
         violates: ORDER,
         edits: &[edit(
-            JOIN_LUA,
+            ADD_LUA,
             "if waiters == 0 or redis.call('ZRANK', queue, me) == waiters then return end",
             "do return end",
         )],

@@ -16,8 +16,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FENCES,
         edits: &[edit(
             REDEEM_LUA,
-            "unfenced and 0 or next_fence(), tonumber(ttl)",
-            "unfenced and 0 or tonumber(redis.call('GET', KEYS[3])), tonumber(ttl)",
+            "'unfenced' and 0 or next_fence(clock, floor), tonumber(ttl)",
+            "'unfenced' and 0 or tonumber(redis.call('GET', clock)), tonumber(ttl)",
         )],
     },
     Mutant {

@@ -1,6 +1,6 @@
 //! Defects of ticks.
 
-use super::files::{END_TICK_LUA, HELD, HOLDING, TICK_LUA};
+use super::files::{HELD, HOLDING, INCLUDED_END_TICK_LUA, TICK_LUA};
 use super::{Mutant, ONE_RUN, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -48,13 +48,13 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_RUN,
         edits: &[
             edit(TICK_LUA, "tick + keeps - now))", "tick + 86400000 - now))"),
-            edit(END_TICK_LUA, "ARGV[9] + ARGV[10] - now", "ARGV[9] + 86400000 - now"),
+            edit(INCLUDED_END_TICK_LUA, "tick + keeps - now", "tick + 86400000 - now"),
         ],
     },
     Mutant {
         name: "any-release-opens-the-tick",
         wrong: "A caller that leaves opens the tick that another one has run.",
         violates: ONE_RUN,
-        edits: &[edit(END_TICK_LUA, "if its_token == ARGV[1] then", "if its_token then")],
+        edits: &[edit(INCLUDED_END_TICK_LUA, "if its_token == token then", "if its_token then")],
     },
 ];

@@ -181,7 +181,7 @@ impl Sequence {
                 return self.call(&source, &[lock, &queue, CLOCK, &claim], arguments);
             }
             11 => (
-                scripts::acquire_all(),
+                scripts::ACQUIRE_ALL.to_owned(),
                 vec![
                     LOCKS[0],
                     "lock:a%queue",

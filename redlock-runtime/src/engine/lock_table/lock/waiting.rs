@@ -760,7 +760,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// A wait is reported again when it is so many times as long.
 const REPORT_AGAIN_AFTER: u32 = 4;
 
-/// How much later than the head the others ask when a lease is over: half of the grace of mark.lua.
+/// How much later than the head the others ask when a lease is over: half of the grace of `grace.lua`.
 const BEHIND_THE_HEAD: Duration = Duration::from_millis(50);
 
 /// After so many grants in a row that came too late, their ttl is too short for the network.

@@ -20,7 +20,7 @@ use crate::base::capabilities::Abilities;
 use crate::base::key::QUEUE;
 use crate::base::owner;
 use crate::engine::protocol::ServerInfo;
-use crate::engine::redis::scripts::{Dialect, RAISE};
+use crate::engine::redis::scripts::{Dialect, EVALUATED, Script};
 use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::{ErrorReply, is_unknown, shown};
 use crate::engine::redis::wire::exchange::{Exchange, Interrupted};
@@ -195,7 +195,20 @@ impl HandshakeCommands {
         // raise it.
         let above_all = ABOVE_ALL.to_string();
         let clock = clock.map(|clock| {
-            add(&["EVAL", &RAISE.concat(), "3", clock, clock, clock, "", "", "", "", "", &above_all])
+            add(&[
+                "EVAL",
+                Script::Raise.source(EVALUATED),
+                "3",
+                clock,
+                clock,
+                clock,
+                "",
+                "",
+                "",
+                "",
+                "",
+                &above_all,
+            ])
         });
         Self {
             pipeline,

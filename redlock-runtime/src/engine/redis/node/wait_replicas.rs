@@ -20,7 +20,7 @@ use crate::engine::command::{Command, Kept, Unconfirmed};
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Request};
 use crate::engine::redis::connect::Opening;
 use crate::engine::redis::requests::fields::in_ms;
-use crate::engine::redis::scripts::{CONFIRM, CONFIRM_COUNTED, CONFIRM_RECORD};
+use crate::engine::redis::scripts::{EVALUATED, Script};
 use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::ErrorReply;
 use crate::engine::redis::wire::error_reply::is_passing;
@@ -152,13 +152,25 @@ impl Confirmer {
                     Some(_) => (ONCE, digest(token)),
                     None => (TICK, token.to_owned()),
                 };
-                pipeline.add(&["EVAL", CONFIRM_RECORD, "1", &format!("{name}{beside}"), &its]);
+                pipeline.add(&[
+                    "EVAL",
+                    Script::ConfirmRecord.source(EVALUATED),
+                    "1",
+                    &format!("{name}{beside}"),
+                    &its,
+                ]);
             } else if request.phase > 0 {
-                pipeline.add(&["EVAL", CONFIRM_COUNTED, "1", name, &request.phase.to_string()]);
+                pipeline.add(&[
+                    "EVAL",
+                    Script::ConfirmCounted.source(EVALUATED),
+                    "1",
+                    name,
+                    &request.phase.to_string(),
+                ]);
             } else {
                 pipeline.add(&[
                     "EVAL",
-                    &CONFIRM.concat(),
+                    Script::Confirm.source(EVALUATED),
                     "1",
                     name,
                     token,

@@ -15,10 +15,10 @@ use crate::engine::redis::wire::value::{Value, text};
 pub(super) const TRIES: &str = "try";
 
 impl Encoder {
-    /// The keys and arguments of `enter.lua`, `stay.lua`, `end.lua` and `leave.lua`.
+    /// The keys and arguments of `acquire_counted.lua` and the other scripts of counted locks.
     pub(super) fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
         let number = request.limit.number();
-        if let Script::Stay = script {
+        if let Script::RenewCounted = script {
             command.arg("2").arg(&*request.name);
             self.session.keyspace.write_holders(command, &request.name);
             command.arg(request.token.value()).arg(in_ms(request.lasts()));
@@ -38,7 +38,7 @@ impl Encoder {
         command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
         command.arg(self.floor(request));
         command.arg(format_args!("n{number}"));
-        if let (Script::Enter, true) = (script, self.session.may_not_count) {
+        if let (Script::AcquireCounted, true) = (script, self.session.may_not_count) {
             command.arg(TRIES);
         }
     }

@@ -53,12 +53,12 @@ impl Encoder {
             Action::Release if request.once().is_some() && !self.session.queues => Some(Script::FinishAlone),
             Action::Release if request.once().is_some() => Some(Script::Finish),
             Action::Renew { .. } | Action::ExpireLater if request.once().is_some() => Some(Script::RenewOnce),
-            Action::Acquire(_) if request.limit.is_counted() => Some(Script::Enter),
+            Action::Acquire(_) if request.limit.is_counted() => Some(Script::AcquireCounted),
             Action::Renew { shortens, .. } if request.limit.is_counted() => {
-                Some(if self.may_shorten(shortens) { Script::End } else { Script::Stay })
+                Some(if self.may_shorten(shortens) { Script::ExpireCounted } else { Script::RenewCounted })
             }
-            Action::ExpireLater if request.limit.is_counted() => Some(Script::End),
-            Action::Release if request.limit.is_counted() => Some(Script::Leave),
+            Action::ExpireLater if request.limit.is_counted() => Some(Script::ExpireCounted),
+            Action::Release if request.limit.is_counted() => Some(Script::ReleaseCounted),
             Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
                 Some(Script::GiveUp)
             }
@@ -235,7 +235,13 @@ impl Encoder {
             return true;
         }
         match (script, request.once(), &request.passed_on) {
-            (Script::Enter | Script::Stay | Script::End | Script::Leave, ..) => {
+            (
+                Script::AcquireCounted
+                | Script::RenewCounted
+                | Script::ExpireCounted
+                | Script::ReleaseCounted,
+                ..,
+            ) => {
                 self.write_counted(script, request, command);
             }
             (Script::AcquireOnce | Script::Finish | Script::FinishAlone, Some(once), _) => {

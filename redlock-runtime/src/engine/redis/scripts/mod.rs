@@ -6,104 +6,123 @@ use sha1_smol::Sha1;
 
 use crate::engine::protocol::Action;
 
-/// What a server needs of the files below `scripts/`: their lines without comments and indentation.
-macro_rules! files {
-    ($($name:ident)*) => {
-        #[expect(non_upper_case_globals, reason = "as the file")]
-        mod part {
-            use super::{code, code_length};
+/// What the program has of a file: its lines without comments and indentation, but for those that name
+/// other files.
+macro_rules! code {
+    ($path:expr) => {{
+        const FILE: &[u8] = include_bytes!($path);
+        const CODE: [u8; code_length(FILE)] = code(FILE);
+        // The words of a file are ASCII.
+        match std::str::from_utf8(&CODE) {
+            Ok(code) => code,
+            Err(_) => "",
+        }
+    }};
+}
 
-            $(pub(crate) const $name: &str = {
-                const FILE: &[u8] = include_bytes!(concat!("", stringify!($name), ".lua"));
-                const CODE: [u8; code_length(FILE)] = code(FILE);
-                // The words of a file are ASCII.
-                match std::str::from_utf8(&CODE) {
-                    Ok(code) => code,
-                    Err(_) => "",
+macro_rules! includes {
+    ($($name:ident)*) => {
+        /// The files below `includes/`: each is in the program once.
+        const INCLUDES: &[(&str, &str)] =
+            &[$((stringify!($name), code!(concat!("includes/", stringify!($name), ".lua")))),*];
+    };
+}
+
+macro_rules! scripts {
+    ($($script:ident = $name:ident)*) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Script {
+            $($script),*
+        }
+
+        impl Script {
+            const ALL: &[Self] = &[$(Self::$script),*];
+
+            const COUNT: usize = Self::ALL.len();
+
+            /// The name of its file below `commands/`.
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$script => stringify!($name)),*
                 }
-            };)*
+            }
+
+            const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$script => code!(concat!("commands/", stringify!($name), ".lua"))),*
+                }
+            }
         }
     };
 }
 
-macro_rules! parts {
-    ($($name:ident)*) => { &[$(part::$name),*] };
-}
-
-files! {
-    acquire
-    acquire_all
-    acquire_once
-    announce
-    caller
-    confirm_counted
-    confirm_record
+includes! {
+    add
+    all_told
+    asks
+    claim
+    count_waiters
     counted
-    delete
-    draw
-    end
+    drop
     end_tick
     enter
-    enter_free
+    evict_stalled
+    extend
     fence
-    finish
-    finish_alone
-    finish_arguments
+    first_behind
+    first_two
     followers
-    force_release
-    free
-    give
-    give_up
-    grant
-    granted
-    hand_over
-    inspect
+    grace
+    grant_next
+    grant_one
+    granted_now
+    has_room
+    hinted
+    is_there
     join
     keep
     keep_result
-    leader
-    leave
-    leave_counted
+    least
     leave_free
-    mark
+    let_in
+    let_others_in
+    listeners
+    listeners_sharded
+    look
+    may_notify
+    may_notify_sharded
+    me
+    member
+    mine
+    most
+    must_notify
+    must_notify_sharded
+    notify
+    notify_sharded
+    number_of
     once
-    pass_on
-    place
-    queue
-    raise
-    raise_fence
-    record
-    redeem
+    parse
+    pass_over
+    put
+    queue_ttl
+    read
+    record_at
     release
-    renew
-    renew_all
-    renew_once
-    repair
-    reserve
-    sharded
+    set_mark
+    shown
     state
-    stay
-    stuck
-    take
-    take_away
     tell
-    tick
+    tell_each
+    tell_place_lost
+    tell_those_in_front
     time
-    vote
-    watch
+    together
+    value_of
+    who_keeps_out
+    without_grace
+    without_tag
+    without_time
 }
-
-/// Raises the clock of fencing tokens, when a connection begins.
-pub(crate) const RAISE: &[&str] = parts!(time fence raise);
-
-/// Renews without `exactly`, so it never tells waiters.
-pub(crate) const CONFIRM: &[&str] = parts!(granted keep mark renew);
-
-/// The same for one of several that have a counted lock.
-pub(crate) const CONFIRM_COUNTED: &str = part::confirm_counted;
-
-/// Has the replicas confirm the record that a release has stored.
-pub(crate) const CONFIRM_RECORD: &str = part::confirm_record;
 
 /// What the scripts call, on this connection.
 #[derive(Clone, Copy)]
@@ -114,86 +133,54 @@ pub(crate) struct Dialect {
     pub(crate) reads_parts: bool,
 }
 
+/// Of those that are sent by `EVAL`, and publish nothing.
+pub(crate) const EVALUATED: Dialect = Dialect { sharded: false, reads_parts: true };
+
 impl Dialect {
     fn index(self) -> usize {
         usize::from(self.sharded) + 2 * usize::from(self.reads_parts)
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Script {
-    Acquire,
-    Renew,
-    PassOn,
-    Release,
-    Delete,
-    Inspect,
-    ForceRelease,
-    TakeAway,
-    Vote,
-    RaiseFence,
-    Repair,
-    GiveUp,
-    Reserve,
-    Draw,
-    Announce,
-    Leader,
-    AcquireAll,
-    RenewAll,
-    Watch,
-    Redeem,
-    Enter,
-    Stay,
-    End,
-    Leave,
-    Tick,
-    EndTick,
-    GiveUpTick,
-    AcquireOnce,
-    Finish,
-    FinishAlone,
-    RenewOnce,
+scripts! {
+    Acquire = acquire
+    Renew = renew
+    PassOn = pass_on
+    Release = release
+    Delete = delete
+    Inspect = inspect
+    ForceRelease = force_release
+    TakeAway = take_away
+    Vote = vote
+    RaiseFence = raise_fence
+    Repair = repair
+    GiveUp = give_up
+    Reserve = reserve
+    Draw = draw
+    Announce = announce
+    Leader = leader
+    AcquireAll = acquire_all
+    RenewAll = renew_all
+    Watch = watch
+    Redeem = redeem
+    AcquireCounted = acquire_counted
+    RenewCounted = renew_counted
+    ExpireCounted = expire_counted
+    ReleaseCounted = release_counted
+    Tick = tick
+    EndTick = end_tick
+    GiveUpTick = give_up_tick
+    AcquireOnce = acquire_once
+    Finish = finish
+    FinishAlone = finish_alone
+    RenewOnce = renew_once
+    Raise = raise
+    Confirm = confirm
+    ConfirmCounted = confirm_counted
+    ConfirmRecord = confirm_record
 }
 
 impl Script {
-    const COUNT: usize = 31;
-
-    /// In the order of their declaration.
-    #[cfg(test)]
-    const ALL: [Self; Self::COUNT] = [
-        Self::Acquire,
-        Self::Renew,
-        Self::PassOn,
-        Self::Release,
-        Self::Delete,
-        Self::Inspect,
-        Self::ForceRelease,
-        Self::TakeAway,
-        Self::Vote,
-        Self::RaiseFence,
-        Self::Repair,
-        Self::GiveUp,
-        Self::Reserve,
-        Self::Draw,
-        Self::Announce,
-        Self::Leader,
-        Self::AcquireAll,
-        Self::RenewAll,
-        Self::Watch,
-        Self::Redeem,
-        Self::Enter,
-        Self::Stay,
-        Self::End,
-        Self::Leave,
-        Self::Tick,
-        Self::EndTick,
-        Self::GiveUpTick,
-        Self::AcquireOnce,
-        Self::Finish,
-        Self::FinishAlone,
-        Self::RenewOnce,
-    ];
-
     pub(crate) fn of(action: Action) -> Option<Self> {
         match action {
             Action::Acquire(_) => Some(Self::Acquire),
@@ -235,99 +222,71 @@ impl Script {
         &self.text(dialect).hash
     }
 
-    /// Joined by the first request for it: each part is in the program once, and a process needs few
-    /// of the scripts.
+    /// Joined by the first request for it: a process needs few of the scripts.
     fn text(self, dialect: Dialect) -> &'static Text {
         static TEXTS: [[OnceLock<Text>; Script::COUNT]; 4] =
             [const { [const { OnceLock::new() }; Script::COUNT] }; 4];
         TEXTS[dialect.index()][self.index()].get_or_init(|| {
-            let plain = self.parts().concat().concat();
-            let source = if dialect.sharded { on_sharded_channels(plain) } else { plain };
+            let source = joined(self.name(), &|file| code_of(file, dialect.sharded));
             let source = if dialect.reads_parts { source } else { without_parts(source) };
             Text { hash: Sha1::from(&source).digest().to_string(), source }
         })
     }
+}
 
-    fn parts(self) -> &'static [&'static [&'static str]] {
-        /// acquire.lua and the parts before it, as a function.
-        const ACQUIRE: &[&str] = &[
-            "local function acquire(KEYS, ARGV)\n",
-            part::time,
-            part::fence,
-            part::take,
-            part::mark,
-            part::queue,
-            part::caller,
-            part::join,
-            part::tell,
-            part::stuck,
-            part::followers,
-            part::give,
-            part::grant,
-            part::counted,
-            part::place,
-            part::acquire,
-            "end\n",
-        ];
-        match self {
-            Self::Acquire => &[
-                parts!(time fence take mark queue caller join tell stuck followers give grant counted place acquire),
-            ],
-            Self::Renew => &[parts!(granted keep time mark queue tell renew)],
-            Self::PassOn => &[parts!(time mark queue tell pass_on)],
-            Self::Release => &[
-                parts!(free granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free release),
-            ],
-            Self::Delete => &[parts!(delete)],
-            Self::Inspect => &[parts!(mark state inspect)],
-            Self::ForceRelease => &[
-                parts!(time fence mark state queue caller tell stuck followers give grant counted force_release),
-            ],
-            Self::TakeAway => &[parts!(mark take_away)],
-            Self::Vote => &[parts!(granted vote)],
-            Self::RaiseFence => &[parts!(granted raise_fence)],
-            Self::Repair => &[parts!(granted repair)],
-            Self::GiveUp => &[parts!(granted give_up)],
-            Self::Reserve => &[parts!(mark reserve)],
-            Self::Draw => &[parts!(time fence mark draw)],
-            Self::Announce => &[parts!(mark record announce)],
-            Self::Leader => &[parts!(mark record leader)],
-            Self::RenewAll => &[parts!(mark renew_all)],
-            Self::Watch => &[parts!(granted watch)],
-            Self::Redeem => &[parts!(time fence mark queue caller tell followers give redeem)],
-            Self::Enter => &[parts!(
-                enter_free time fence mark queue caller join tell stuck followers give grant counted place enter
-            )],
-            Self::Stay => &[parts!(time stay granted keep mark renew)],
-            Self::End => &[parts!(
-                time fence mark queue caller tell stuck followers give grant counted end granted keep renew
-            )],
-            Self::Leave => &[parts!(
-                leave_counted granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free leave release
-            )],
-            Self::AcquireOnce => &[parts!(mark once), ACQUIRE, parts!(acquire_once)],
-            Self::Finish => &[parts!(
-                finish_arguments granted time mark once keep_result queue fence tell stuck followers give caller grant counted leave_free finish release
-            )],
-            Self::RenewOnce => &[parts!(mark renew_once granted keep time queue tell renew)],
-            Self::FinishAlone => &[parts!(finish_arguments mark once keep_result finish_alone)],
-            Self::AcquireAll => &[ACQUIRE, parts!(acquire_all)],
-            Self::Tick => &[parts!(mark), ACQUIRE, parts!(tick)],
-            // What stands behind the arguments of release.lua are tokens to it, and behind the first one of give_up.lua.
-            Self::EndTick => &[
-                &["local function release(KEYS, ARGV)\nARGV = {unpack(ARGV, 1, 7)}\n"],
-                parts!(free granted time followers hand_over mark queue fence tell stuck give caller grant counted leave_free release),
-                &["end\n"],
-                parts!(granted end_tick),
-            ],
-            Self::GiveUpTick => &[
-                &["local function release(KEYS, ARGV)\nARGV = {ARGV[1]}\n"],
-                parts!(granted give_up),
-                &["end\n"],
-                parts!(granted end_tick),
-            ],
+/// A file of the scripts, by its name.
+#[derive(Clone, Copy)]
+enum File<'a> {
+    Command(&'a str),
+    Include(&'a str),
+}
+
+/// In a Cluster, includes that publish are other ones.
+fn code_of(file: File<'_>, sharded: bool) -> &'static str {
+    let include = |wanted: &str| INCLUDES.iter().find(|(name, _)| *name == wanted).map(|(_, code)| *code);
+    let found = match file {
+        File::Command(wanted) => {
+            Script::ALL.iter().find(|script| script.name() == wanted).map(|script| script.code())
+        }
+        File::Include(wanted) if sharded => include(&format!("{wanted}_sharded")).or_else(|| include(wanted)),
+        File::Include(wanted) => include(wanted),
+    };
+    // A test reads the names of all files.
+    found.unwrap_or_default()
+}
+
+/// The text of a command, with what it includes.
+fn joined<'a>(command: &str, text_of: &impl Fn(File<'_>) -> &'a str) -> String {
+    let mut script = String::new();
+    add(text_of(File::Command(command)), text_of, &mut Vec::new(), &mut script);
+    script
+}
+
+/// An include goes in front of the line behind the one that names it, and into each script once.
+fn add<'a>(
+    text: &'a str,
+    text_of: &impl Fn(File<'_>) -> &'a str,
+    included: &mut Vec<&'a str>,
+    script: &mut String,
+) {
+    for line in text.split_inclusive('\n') {
+        if let Some(name) = named(line, "--- @include \"") {
+            if !included.contains(&name) {
+                included.push(name);
+                add(text_of(File::Include(name)), text_of, included, script);
+            }
+        } else if let Some(name) = named(line, "--- @function \"") {
+            script.extend(["local function ", name, "(KEYS, ARGV)\n"]);
+            add(text_of(File::Command(name)), text_of, included, script);
+            script.push_str("end\n");
+        } else {
+            script.push_str(line);
         }
     }
+}
+
+fn named<'a>(line: &'a str, directive: &str) -> Option<&'a str> {
+    line.trim_start().strip_prefix(directive)?.split('"').next()
 }
 
 /// A script as a server gets it.
@@ -355,8 +314,13 @@ const fn walk(file: &[u8], code: &mut [u8]) -> usize {
             at += 1;
         }
         let is_comment = at + 1 < file.len() && file[at] == b'-' && file[at + 1] == b'-';
+        let names_a_file =
+            at + 5 < file.len() && file[at + 2] == b'-' && file[at + 4] == b'@' && file[at + 5] != b'w';
+        // Without the arguments of an include.
+        let mut is_left_out = is_comment && !names_a_file;
         while at < file.len() {
-            if !is_comment {
+            is_left_out = is_left_out || is_comment && file[at] == b'(';
+            if !is_left_out || is_comment && names_a_file && file[at] == b'\n' {
                 if length < code.len() {
                     code[length] = file[at];
                 }
@@ -398,19 +362,6 @@ impl SentScripts {
     }
 }
 
-/// Publishes through the functions of sharded.lua.
-fn on_sharded_channels(script: String) -> String {
-    if !script.contains("'PUBLISH'") {
-        return script;
-    }
-    let script = script
-        .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
-        .replace("redis.acl_check_cmd('PUBLISH', ", "may_notify(")
-        .replace("redis.pcall('PUBLISH', ", "notify(")
-        .replace("redis.call('PUBLISH', ", "must_notify(");
-    format!("{}{script}", part::sharded)
-}
-
 /// A script that tries `GETRANGE` in vain leaves an entry in the `ACL LOG` each time. All read the
 /// whole value where it fails.
 fn without_parts(script: String) -> String {
@@ -422,91 +373,5 @@ fn without_parts(script: String) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAIN: Dialect = Dialect { sharded: false, reads_parts: true };
-    const SHARDED: Dialect = Dialect { sharded: true, reads_parts: true };
-
-    #[test]
-    fn where_access_rules_forbid_getrange_no_script_calls_it() {
-        for script in Script::ALL {
-            for sharded in [false, true] {
-                let source = script.source(Dialect { sharded, reads_parts: false });
-                assert!(!source.contains("GETRANGE"), "{source}");
-            }
-        }
-    }
-    use crate::base::tick::{SETTLES, early};
-    use crate::engine::protocol::{CLAIM, QUEUE_TTL};
-    use crate::engine::redis::connect::fence_floor::{BEHIND, LEAST};
-
-    #[test]
-    fn a_server_gets_the_lines_of_a_file_without_comments_and_indentation() {
-        const FILE: &[u8] = b"-- Takes it.\n\nif free then\n  -- Now.\n  take('--') -- it\nend\n";
-        const CODE: [u8; code_length(FILE)] = code(FILE);
-        assert_eq!(std::str::from_utf8(&CODE), Ok("if free then\ntake('--') -- it\nend\n"));
-        for script in Script::ALL {
-            let source = script.source(SHARDED);
-            assert!(source.is_ascii() && source.ends_with('\n'), "{source}");
-            assert!(source.lines().all(|line| !line.is_empty() && !line.starts_with([' ', '-'])), "{source}");
-        }
-    }
-
-    #[test]
-    fn scripts_are_in_the_order_of_their_declaration() {
-        assert!(Script::ALL.iter().enumerate().all(|(index, script)| script.index() == index));
-    }
-
-    #[test]
-    fn scripts_and_engine_use_the_same_numbers() {
-        let source = Script::Acquire.source(PLAIN);
-        for (name, number) in [
-            ("CLAIM", CLAIM.as_millis()),
-            ("QUEUE_TTL", QUEUE_TTL.as_millis()),
-            ("BEHIND", BEHIND.as_micros()),
-            ("LEAST", LEAST.into()),
-        ] {
-            let [plain, text] = [format!("local {name} = {number}"), format!("local {name} = '{number}'")];
-            assert!(source.lines().any(|line| line == plain || line == text), "{name}");
-        }
-        let numbers = format!("local MOST_EARLY, SETTLES = {}, {}\n", early(u64::MAX), SETTLES.as_millis());
-        assert!(part::tick.contains(&numbers), "{numbers}");
-        let short_way = part::hand_over;
-        let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, '{}', 100, ", CLAIM.as_millis());
-        assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
-        let noted = format!("redis.pcall('SET', claim, next_inbox, 'PX', '{}')", QUEUE_TTL.as_millis());
-        assert!(short_way.contains(&noted), "{noted}");
-        // The grace in the short ways of counted locks, and with the ms by which they round up.
-        for (short_way, needs) in [
-            (part::enter_free, ">= lasts + 100\n"),
-            (part::enter_free, "px = lasts + 100 + (lasts - lasts % 3) / 3\n"),
-            (part::enter_free, &format!(" or {LEAST}) then\n")),
-            (part::stay, "lasts + 100 + math.floor(lasts / 3)"),
-            (part::leave_counted, "left + 100)"),
-        ] {
-            assert!(short_way.contains(needs), "{needs}");
-        }
-    }
-
-    #[test]
-    fn in_a_cluster_only_a_hint_is_published_to_all_nodes() {
-        for script in Script::ALL {
-            let source = script.source(SHARDED);
-            let script = source.strip_prefix(part::sharded).unwrap_or(source);
-            assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
-        }
-        for script in [
-            Script::Acquire,
-            Script::Release,
-            Script::ForceRelease,
-            Script::AcquireAll,
-            Script::Enter,
-            Script::Leave,
-            Script::AcquireOnce,
-            Script::Finish,
-        ] {
-            assert!(script.source(SHARDED).contains("= listeners(next_inbox, next_token, lock) > 0"));
-        }
-    }
-}
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+mod tests;

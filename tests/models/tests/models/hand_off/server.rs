@@ -389,7 +389,7 @@ impl State {
         Answer::Set
     }
 
-    /// `acquire.lua` and `enter.lua`. `again`: the client has waited already, so the lock is its own
+    /// `acquire.lua` and `acquire_counted.lua`. `again`: the client has waited already, so the lock is its own
     /// for a claim only.
     pub(super) fn join(&mut self, me: usize, again: bool, bounds: &Bounds) -> Answer {
         let lasts = if again && !bounds.has(Mistake::AgainLastsTtl) { CLAIM } else { TTL };
@@ -485,7 +485,7 @@ impl State {
         }
     }
 
-    /// `release.lua` and `leave.lua`
+    /// `release.lua` and `release_counted.lua`
     pub(super) fn release(&mut self, me: usize, bounds: &Bounds) -> Answer {
         let told = if bounds.has(Mistake::LeavingSecondTellsNoWaiter) { 1 } else { 2 };
         let was_told = self.queue.iter().take(told).any(|waiter| *waiter == me);
@@ -580,7 +580,7 @@ impl State {
         if renews { Answer::Renewed } else { Answer::Released }
     }
 
-    /// `stay.lua`. A holder whose lease is over, and for which nobody was let in yet, is still
+    /// `renew_counted.lua`. A holder whose lease is over, and for which nobody was let in yet, is still
     /// inside.
     fn stay(&mut self, me: usize, renews: bool, bounds: &Bounds) -> Answer {
         if !renews {

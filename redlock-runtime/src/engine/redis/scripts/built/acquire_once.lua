@@ -1,0 +1,888 @@
+-- Takes a lock for a body that runs once, unless it is done.
+-- KEYS[1] to KEYS[5] as in acquire.lua, KEYS[6] the record: see once.lua
+-- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
+-- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
+-- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
+-- Returns what acquire.lua returns, or {6, kept, the result} of a body that is done, {5, kept} when the record is of another
+-- request, {7, kept, since when in ms, its owner} of a body that was interrupted. `kept` is 1 when the caller has to release the
+-- lock or its place in the queue, and 0 when it has neither.
+-- The record of a body that runs lasts for the lease longer: renew_once.lua prolongs it.
+-- It looks whenever it asks: one that has waited, or was granted the lock by a push, has not seen what was done meanwhile.
+-- Idempotent by token, as acquire.lua.
+local record = KEYS[6]
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+-- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
+-- Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+-- What is known of a body that runs once: the record beside its lock.
+-- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one that is done; since when,
+-- in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the token without its secret; of one that is
+-- done the result; of one that runs again because its result could not be decoded, until when the record of that result lasts in ms
+-- since 1970, and that record: the result is not lost if the body fails. `|` stands between them.
+--- @with record
+
+local RECORD = '^([^|]*)|([sd])|(%d+)|(%x+)|([^|]*)|()'
+
+local function ms_of_server()
+  local now = redis.call('TIME')
+  return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Returns a table of these, or false, or nil for a value that is none.
+local function recorded()
+  local value = redis.call('GET', record)
+  if not value then return false end
+  local fingerprint, state, since, runner, owner, begins = string.match(value, RECORD)
+  if not begins then return nil end
+  local found = {value = value, fingerprint = fingerprint, since = since, runner = runner, owner = owner}
+  if state == 'd' then
+    found.result = string.sub(value, begins)
+    return found
+  end
+  local ends, before = string.match(value, '^(%d+)|()', begins)
+  local left = ends and ends - ms_of_server() or 0
+  if left > 0 then
+    found.before = string.sub(value, before)
+    found.ends, found.left = ends, left
+    found.result_before = string.sub(found.before, select(6, string.match(found.before, RECORD)) or 1)
+  end
+  return found
+end
+
+local function set_record(fingerprint, state, runner, token, result, lasts)
+  local since = string.format('%.0f', ms_of_server())
+  local value = table.concat({fingerprint, state, since, runner, string.sub(token, 24), result}, '|')
+  redis.call('SET', record, value, 'PX', lasts)
+end
+
+local NO_RECORD = 'ERR the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix'
+local function acquire(KEYS, ARGV)
+-- Takes a lock that is free or that this token holds already; else joins its queue.
+-- KEYS[1] the lock
+-- KEYS[2] its queue: see member.lua
+-- KEYS[3] the clock of fencing tokens, one per server
+-- KEYS[4] the claim: see put.lua
+-- KEYS[5] the holders of a counted lock: see counted.lua. A caller that knows of none leaves them out, and calls again where there are some
+-- ARGV[1] token   ARGV[2] ttl in ms
+-- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
+--         queue, unless ARGV[5] waiters do already; 'join_again': the same, of an attempt that may have
+--         a place already, so that it must not pass those in front; 'again': has waited in the queue;
+--         'rejoin': has waited, and all others of its inbox ask again, too
+-- ARGV[4] inbox: the channel that the caller subscribes to; empty for one try   ARGV[5] so many may wait   ARGV[6] the floor of fence.lua
+-- ARGV[7] its kind: 'unfenced', it draws no fencing token; 'once', its body runs once
+-- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call
+--         again has to go on, or {0, the holder's token, what is left of its lease in ms (-1: no
+--         expiry), server time in us, waiters in front (-1: not queued), when it was granted in
+--         seconds, or '' when that is the time in its token; of a counted lock what who_keeps_out returns}.
+-- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
+-- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
+-- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
+-- Draws a fencing token.
+-- clock: the key of the clock of fencing tokens, one per server
+-- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token that the
+--        caller has seen, and a half: the clock is raised above it, whatever the server's time is.
+-- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
+local LEAST = 1000000000000000
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
+local now
+local function time()
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+  end
+  return now
+end
+
+-- A raised clock stays this far below the server's time, in us: room for reserve.lua.
+local BEHIND = 10000
+
+-- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
+-- grant would cost a quarter more. A fencing token that was lost in a restart, a failover or a flush is below the time,
+-- because no server grants a million times in a second. So a clock that is missing starts at the time, and one that is
+-- below the floor is raised. Exact in a double until the year 2255.
+local function next_fence(clock, floor)
+  local fence = redis.call('INCR', clock)
+  local least = tonumber(floor) or LEAST
+  if fence < least then
+    local now = tonumber(time())
+    if fence > LEAST then now = now - BEHIND end
+    if least % 1 > 0 then now = math.max(now, least + 0.5) end
+    if fence < now then
+      fence = now
+      redis.call('SET', clock, string.format('%.0f', fence))
+    end
+  end
+  return fence
+end
+
+-- The short way, for a free key and the first request of an attempt, or one without a queue. Equals the long way below.
+if ARGV[7] ~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')
+  and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  local counted, fence = pcall(next_fence, KEYS[3], ARGV[6])
+  if counted then return fence end
+  redis.call('DEL', KEYS[1])
+  -- Runs into the same error again.
+  next_fence(KEYS[3], ARGV[6])
+end
+
+-- Bounded, as in value_of.lua.
+local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
+if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
+if value == '' and redis.call('EXISTS', KEYS[1]) == 0 then value = false end
+
+-- An unfenced caller comes here only when others wanted the lock, too: it looks before it tries.
+if not value and ARGV[7] == 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join') then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 0
+end
+
+local lock, queue, clock, claim, holders = unpack(KEYS)
+local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
+inbox, kind = inbox or '', kind or ''
+-- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+-- Marks the lock with this value, holder and grace, unless it is marked already, or a foreign client's.
+--- @with lock
+local function set_mark(value, pttl, holder, grace)
+  if not holder or grace > 0 then return end
+  if pttl < 0 then return redis.call('SET', lock, value .. '!') end
+  -- As text: the server takes longer over a number than over the rest of the mark.
+  redis.call('SET', lock, value .. '!', 'PX', string.format('%d', pttl + GRACE))
+end
+-- The member of the queue that the caller is: see read.lua.
+--- @with token, ttl, inbox, kind
+local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)
+-- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
+-- stay for ever: without this waiter, it has that of the others, or is gone.
+--- @with queue, me
+-- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
+local QUEUE_TTL = '60000'
+local function add(waiters)
+  redis.call('ZADD', queue, time(), me)
+  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then
+    redis.call('ZREM', queue, me)
+    -- Runs into the same error again.
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
+  end
+  if waiters == 0 or redis.call('ZRANK', queue, me) == waiters then return end
+  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
+end
+
+-- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. Equals the long way
+-- below. The first byte of the value of a counted lock is a %. A token has none.
+local COUNTED = 37
+if how == 'join' and value then
+  local holder, grace, granted = parse(value)
+  local pttl = redis.call('PTTL', lock)
+  local left = without_grace(pttl, grace)
+  -- In its grace, the lease of a marked lock is over.
+  if holder ~= token and (grace == 0 or left ~= 0) then
+    local waiters = redis.call('ZCARD', queue)
+    if waiters < tonumber(at_most) and (grace > 0 or waiters == 0 and holder or not holder and string.byte(value) ~= COUNTED) then
+      add(waiters)
+      if grace == 0 then
+        set_mark(value, pttl, holder, grace)
+      end
+      return {0, holder or string.sub(value, 1, SHOWN), left, time(), waiters, string.sub(granted, 2)}
+    end
+  end
+end
+
+local leaves = false
+-- How the caller asks for a lock.
+-- how: see acquire.lua
+--- @with how
+local waits = how ~= '0' and how ~= 'late'
+local joins = how == 'join' or how == 'join_again'
+local has_waited = waits and not joins
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+-- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
+-- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
+-- that allows any number; score: order of arrival.
+local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+-- Publishes to an inbox, which is a channel.
+
+-- Returns an error, as redis.pcall does.
+local function notify(inbox, text)
+  return redis.pcall('PUBLISH', inbox, text)
+end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
+local function first_behind(their_inbox)
+  local its = '|' .. their_inbox
+  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
+    -- Most are of that process. A pattern takes longer than the rest of the call.
+    local _, ends = string.find(member, its, 1, true)
+    local behind = ends and string.byte(member, ends + 1)
+    if not ends or behind and behind ~= 124 then
+      local _, _, inbox = read(member)
+      if inbox and inbox ~= their_inbox then return member end
+    end
+  end
+end
+local function tell(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end
+-- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+--- @with queue
+-- Returns the waiters to tell.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end
+local function all_told()
+  local waiters = first_two()
+  local _, _, first = read(waiters[1])
+  local _, _, second = read(waiters[2])
+  if first and first == second then waiters[3] = first_behind(first) end
+  return waiters
+end
+-- All waiters of stuck processes leave the queue.
+--- @with queue
+-- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
+local function without_tag(inbox)
+  return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
+end
+
+-- So many members one call looks at.
+local LOOKED_AT = 10000
+
+-- Waiters have left the queue, and those behind them may have been told nothing.
+local have_left = false
+
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
+-- that have left as its keys, with tags; or false when there may be more of them.
+local function drop(stuck)
+  local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
+  for _, member in ipairs(members) do
+    local _, _, inbox = read(member)
+    if inbox and stuck[without_tag(inbox)] then
+      gone[#gone + 1] = member
+      inboxes[inbox] = true
+    end
+  end
+  for i = 1, #gone, TOGETHER do
+    redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
+  end
+  have_left = have_left or #gone > 0
+  return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
+end
+-- A lease that ends without a release: the process that had it is stuck.
+--- @with lock, queue, claim, inbox
+
+-- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
+-- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
+-- Returns false when there may be more of them: then the caller has to call again.
+local function drop_stuck()
+  local stuck = redis.call('GET', claim)
+  -- A waiter that was asked, as hinted.lua says, has no lease.
+  if not stuck or string.find(stuck, '|', 1, true) then return true end
+  if stuck ~= inbox then
+    if not drop({[without_tag(stuck)] = true}) then return false end
+    notify(stuck, 'gone||0|0||' .. lock)
+  end
+  redis.call('DEL', claim)
+  return true
+end
+-- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
+-- have lost their places, too, and only one of them asks.
+--- @with lock, how, inbox, token
+local function tell_place_lost()
+  if not has_waited or how == 'rejoin' then return end
+  notify(inbox, 'gone|' .. token .. '|0|0||' .. lock)
+end
+-- A queue in which no more may wait.
+-- at_most: so many may wait
+--- @with lock, queue, token, leaves, at_most
+-- A waiter is there while its inbox has a subscriber.
+-- token: the caller   leaves: the caller leaves. An older place of its own, under another tag of its inbox, goes with it
+--- @with lock, token, leaves
+-- Returns how many clients hear what is published to an inbox. The reply of PUBLISH also counts clients that subscribe to all
+-- channels by pattern.
+local function listeners(inbox)
+  return redis.call('PUBSUB', 'NUMSUB', inbox)[2]
+end
+
+-- A process has one inbox for all its waiters, so each inbox is checked once.
+local heard = {}
+local function is_heard(next_token, next_inbox)
+  if heard[next_inbox] == nil then
+    heard[next_inbox] = listeners(next_inbox, next_token, lock) > 0
+  end
+  return heard[next_inbox]
+end
+
+local function is_there(next_token, next_inbox)
+  if next_token == token then return not leaves end
+  return is_heard(next_token, next_inbox)
+end
+
+-- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.
+local LOOKED_AT_WHEN_FULL = 16
+
+-- Returns how many wait, and whether no more may. When as many wait as may, those that nobody hears leave: they are dead, and
+-- would keep others out of a lock that may be free for as long as their queue is there.
+local function count_waiters()
+  local waiters, most = redis.call('ZCARD', queue), tonumber(at_most)
+  if waiters < most then return waiters, false end
+  local from = time() % math.max(waiters - LOOKED_AT_WHEN_FULL + 1, 1)
+  local dead = {}
+  for _, member in ipairs(redis.call('ZRANGE', queue, from, from + LOOKED_AT_WHEN_FULL - 1)) do
+    local its_token, _, its_inbox = read(member)
+    if not its_token or not is_heard(its_token, its_inbox) then dead[#dead + 1] = member end
+  end
+  if #dead > 0 then
+    waiters = waiters - redis.call('ZREM', queue, unpack(dead))
+    have_left = true
+  end
+  return waiters, waiters >= most
+end
+-- The caller, `me`, has a place in the queue from now on.
+--- @with lock, queue, how, inbox, token, me
+-- Whether access rules allow to publish there. From Redis 7.0 on.
+local function may_notify(inbox, text)
+  return redis.acl_check_cmd('PUBLISH', inbox, text)
+end
+-- As notify.lua, and raises an error, as redis.call does.
+local function must_notify(inbox, text)
+  redis.call('PUBLISH', inbox, text)
+end
+local function join()
+  if not redis.call('ZSCORE', queue, me) then
+    tell_place_lost()
+    add(redis.call('ZCARD', queue))
+  else
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
+    -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
+    if redis.acl_check_cmd and not may_notify(inbox, '') then
+      must_notify(inbox, '')
+    end
+  end
+end
+
+local holder, grace, granted = parse(value)
+local pttl = value and redis.call('PTTL', lock) or 0
+local left = without_grace(pttl, grace)
+-- Another one has it. In its grace, the lease of a marked lock is over.
+if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(value, '^%%holders|%d+|%d+$') then
+  -- Others have left in front of those that are in front now. A foreign client releases without a push: as in release.lua.
+  local function tell_new_front()
+    if have_left then tell(all_told(), holder and math.max(left, 0) or 0, time(), '') end
+  end
+  local others_wait = has_waited
+  if joins and not redis.call('ZSCORE', queue, me) then
+    local waiters, is_full = count_waiters()
+    if is_full then
+      tell_new_front()
+      return {2, waiters}
+    end
+    others_wait = waiters > 0
+  end
+  if waits then
+    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
+    join()
+    set_mark(value, pttl, holder, grace)
+    tell_new_front()
+  end
+  local in_front = waits and redis.call('ZRANK', queue, me) or -1
+  return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
+end
+
+-- How many the caller allows inside at a time, itself included, and its member among the holders: see counted.lua.
+--- @with token, inbox, kind
+-- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number.
+local function number_of(its_kind)
+  return tonumber(string.match(its_kind, '^n(%d+)$')) or 1
+end
+local number = number_of(kind)
+local mine = token .. '|' .. number .. '|' .. without_tag(inbox)
+-- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more. As text:
+-- the server takes longer over a number among the arguments of a command.
+local CLAIM = '1000'
+-- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
+local function granted_now()
+  return '=' .. string.sub(time(), 1, -7)
+end
+-- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
+-- so. Returns the mark.
+-- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
+-- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+--- @with lock, claim
+local function put(next_value, lasts, grace, waiters, next_inbox)
+  local mark = ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
+  end
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
+  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+  return mark
+end
+-- A counted lock, which several have at a time.
+--
+-- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
+-- when fewer are inside than it and each of them allows.
+--
+-- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
+--         server's time, and half a ms behind it if its process lets it end
+--         An exclusive caller that knows of none leaves them out, and calls again where there are some
+-- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
+-- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
+--- @with holders
+
+-- Zero is more than any other number.
+local function least(one, other)
+  if one == 0 then return other elseif other == 0 then return one end
+  return math.min(one, other)
+end
+
+-- What the lock says, and of it: the least that one of them allows, or one that has left; and how many are inside.
+local written, limit, phase, inside = nil, nil, nil, 0
+
+local function now_ms()
+  return string.sub(time(), 1, -4)
+end
+
+-- When there is room for this number, unless those inside renew or leave. In ms from now.
+local function left_for(number)
+  local at = math.max(inside - math.max(least(number, limit), 1), 0)
+  local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
+  return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
+end
+-- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
+-- Returns false when the caller has to call again.
+--- @with lock, queue, holders, inbox
+-- Members that one call reads at most, in a few ms: its caller calls again at once.
+local MOST = 2000
+local function look(value)
+  local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
+  if not its_limit then return true end
+  -- The caller has not named them.
+  if not holders then return false end
+  written, limit, phase = value, tonumber(its_limit), its_phase
+  local size = 1
+  -- More of them count as inside until the next call.
+  for _ = 1, MOST / TOGETHER do
+    local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
+      over[#over + 1] = found[i]
+      local its_inbox = string.match(found[i], '|([^|]*)$')
+      -- A member of another form has none.
+      if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
+    end
+    if next(stuck) then
+      local inboxes = drop(stuck)
+      if not inboxes then return false end
+      for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
+    end
+    if #over > 0 then redis.call('ZREM', holders, unpack(over)) end
+    if #over < size then break end
+    size = TOGETHER
+  end
+  inside = redis.call('ZCARD', holders)
+  return true
+end
+-- Those in front of the queue enter, as long as they may be inside together, each for a claim; the caller for `lasts`. An exclusive
+-- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
+-- mine: the member of the caller among the holders   number: how many it allows
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+-- A waiter that has left the queue gets the lock, and is told. Returns for how many ms it has it.
+--- @with lock, queue, clock, claim, floor, inbox
+-- The followers of a grant: the waiters behind the one that gets the lock, as far as they are of its process, have its ttl, and
+-- draw no fencing token either. Its process passes the lock on to them in this order, without a request for each.
+--- @with queue
+
+-- Names them, 31 at most. `rest`: what is behind the token in the place of the one that gets the lock. Returns the 22 random characters of each
+-- token.
+local function followers_of(rest, first, second)
+  if string.sub(first or '', -#rest) ~= rest then return '' end
+  local members = {first}
+  if string.sub(second or '', -#rest) == rest then members = redis.call('ZRANGE', queue, '0', '30') end
+  local count, find, sub, byte = 0, string.find, string.sub, string.byte
+  for i = 1, #members do
+    -- Each new text takes longer than a search, and a table that grows longer than one that is there.
+    local member = members[i]
+    local _, ends = find(member, rest, 24, true)
+    if ends ~= #member or byte(member, 23) ~= 64 then break end
+    members[i], count = sub(member, 1, 22), i
+  end
+  return table.concat(members, '', 1, count)
+end
+local function give(next_token, next_ttl, next_inbox, kind, waiters)
+  local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
+  local lasts = math.min(next_ttl, CLAIM)
+  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
+  local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
+  tell(waiters, lasts, now, next_inbox)
+  -- Behind the hints: a server writes first to the client that it has published to last.
+  local told = notify(next_inbox,
+    'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
+  if type(told) == 'table' then
+    -- Access rules have changed: no waiter hears of its lock any more, so it is free. The caller hears of the same error.
+    redis.call('DEL', lock)
+    must_notify(next_inbox, '')
+  end
+  return lasts
+end
+-- Those that are admitted, and whether there is room for more.
+--- @with holders
+
+-- Those that are not written yet, and the least that one of them allows.
+local entering, entering_least = {}, 0
+
+local function has_room(number)
+  if inside == 0 then return true end
+  if limit ~= 0 and (number == 0 or limit < number) then
+    -- Somebody allowed fewer than this one does. It may have left.
+    limit = entering_least
+    for _, member in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
+      limit = least(limit, tonumber(string.match(member, '|(%d+)|')) or 1)
+    end
+  end
+  local most = least(number, limit)
+  return most == 0 or inside < most
+end
+
+local function admit(member, number, lasts)
+  limit = inside == 0 and number or least(limit, number)
+  inside, entering_least = inside + 1, least(entering_least, number)
+  entering[#entering + 1] = string.format('%.0f', now_ms() + lasts + 1)
+  entering[#entering + 1] = member
+  entering.lasts = math.max(entering.lasts or 0, lasts + 1)
+end
+-- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.
+--- @with lock, clock, claim, holders, floor
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
+-- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+--- @with lock, holders
+local function keep(lasts, value, has)
+  local px = lasts + GRACE
+  if not value and has >= px then return end
+  px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
+  if has > 0 then redis.call('PEXPIRE', holders, px) end
+  if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
+  return px
+end
+local function enter()
+  if #entering == 0 then return end
+  local is_first = inside == #entering / 2
+  if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
+  local value = '%holders|' .. limit .. '|' .. phase
+  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  -- What was there before, if the lock was deleted.
+  if is_first then redis.call('DEL', holders, claim) end
+  local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
+  if is_undone then
+    redis.call('DEL', lock, holders)
+    -- This or the next one runs into the same error again.
+    redis.call('PEXPIRE', lock, px)
+  end
+  if not added then redis.call('ZADD', holders, unpack(entering)) end
+  if is_undone then
+    -- The server allows now what it has just refused. The lock is gone.
+    redis.call('DEL', holders)
+    error({err = 'TRYAGAIN the server has refused to count a caller'})
+  end
+  written, entering, entering_least = value, {}, 0
+end
+-- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
+-- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
+--- @with lock, queue, holders, inbox
+local function tell_each(members, score)
+  for _, member in ipairs(members) do
+    local _, _, _, its_kind = read(member)
+    if its_kind then
+      local left = left_for(number_of(its_kind))
+      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+    end
+  end
+end
+
+-- So many one call lets in at most.
+local IN_ONE = 250
+
+-- As the holder in an answer: the value of the lock, and how many are inside.
+local function who_is_inside()
+  return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+end
+
+-- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
+-- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
+local function let_in(lasts)
+  if not holders then return false end
+  local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
+  while looked < MOST and not is_over do
+    local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
+    for i, member in ipairs(members) do
+      local next_token, next_ttl, next_inbox, its_kind = read(member)
+      if next_token and is_there(next_token, next_inbox) then
+        local its_number = number_of(its_kind)
+        is_over = not has_room(its_number)
+        if is_over then break end
+        if its_number == 1 then
+          redis.call('ZPOPMIN', queue, i)
+          local waiters = first_two()
+          if #waiters == 0 then redis.call('DEL', claim) end
+          if next_token == token then return token, waiters end
+          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+        end
+        is_over = #granted == IN_ONE
+        if is_over then
+          -- It asks at once, and goes on.
+          notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+          break
+        end
+        if next_token == token then
+          is_inside = true
+          admit(mine, its_number, lasts)
+        else
+          admit(next_token .. '|' .. its_number .. '|' .. without_tag(next_inbox), its_number, math.min(next_ttl, CLAIM))
+          granted[#granted + 1] = {next_token, next_inbox}
+        end
+      end
+      gone = i
+    end
+    if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
+    have_left = have_left or gone > 0
+    enter()
+    is_over = is_over or #members < size
+    looked, size = looked + gone, TOGETHER
+  end
+  if have_left and inside > 0 then
+    local waiters = first_two()
+    local _, _, first = read(waiters[1])
+    tell_each(first == inbox and waiters or all_told())
+  end
+  for _, its in ipairs(granted) do
+    notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
+  end
+  if is_inside then return token end
+  if not is_over then return false end
+  if inside == 0 then return nil end
+  return who_is_inside(), left_for(number), have_left
+end
+-- Hands a free lock to the longest waiter that is still there.
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+
+-- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
+-- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
+-- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
+-- the first one is one of several, those that may be inside together enter, as `let_in` says.
+--
+-- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
+-- queue, then the lock is set with its expiry, then the waiter is told.
+local function grant()
+  local looked, size = 0, 2
+  while looked < MOST do
+    -- Behind these, the two that are told.
+    local members = redis.call('ZRANGE', queue, '0', size == 2 and '3' or size + 1)
+    for i = 1, math.min(size, #members) do
+      local next_token, next_ttl, next_inbox, kind = read(members[i])
+      if next_token and is_there(next_token, next_inbox) then
+        -- The n of a kind.
+        if string.byte(kind) == 110 then return let_in() end
+        local waiters = {members[i + 1], members[i + 2]}
+        if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
+        if next_token == token then return token, waiters end
+        local lasts = give(next_token, next_ttl, next_inbox, kind, waiters)
+        return next_token, lasts
+      end
+    end
+    if #members <= size then
+      if #members > 0 then redis.call('DEL', queue, claim) end
+      return nil
+    end
+    redis.call('ZREM', queue, unpack(members, 1, size))
+    looked, size = looked + size, TOGETHER
+  end
+  return false
+end
+-- Who keeps out a caller that allows this number: the member of the one whose end makes room, and, where there is room, that of the
+-- first waiter, which the caller does not pass. '' for none.
+--- @with queue, holders
+local function who_keeps_out(its_number)
+  local at = math.max(inside - math.max(least(its_number, limit), 1), 0)
+  local holder = redis.call('ZRANGE', holders, at, at)[1] or ''
+  local waiter = has_room(its_number) and redis.call('ZRANGE', queue, '0', '0')[1] or ''
+  return {string.sub(holder, 1, SHOWN), string.sub(waiter, 1, SHOWN)}
+end
+-- Others have left in front of those that are in front now. Returns false when the caller has to call again.
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+local function tell_those_in_front(holder, left)
+  if inside > 0 then return let_in() ~= false end
+  -- A foreign client releases without a push: as in release.lua.
+  tell(all_told(), holder and math.max(left, 0) or 0, time(), '')
+  return true
+end
+-- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
+-- has room sends it a hint, and it has to ask within a claim, or the waiters of its process leave the queue. The claim notes since
+-- when, in ms of the server's time, and its place: no inbox contains `|`. A waiter that asks makes the queue last for QUEUE_TTL
+-- again, in any version of these scripts. The queue of a first waiter that has not answered lasts for a claim less: a request of
+-- another process leaves it so.
+--- @with queue, claim, holders, inbox
+local hinted
+
+local function find_hinted()
+  local since, member = string.match(limit and redis.call('GET', claim) or '', '^(%d+)|(.+)$')
+  local _, _, its_inbox = read(member)
+  if not its_inbox then return end
+  local waited = now_ms() - since
+  local answers = without_tag(its_inbox) == without_tag(inbox)
+    or waited < 0 or redis.call('PTTL', queue) > QUEUE_TTL - CLAIM / 2 - waited
+  hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
+end
+
+-- Behind `join`.
+local function leave_unanswered()
+  if hinted and not hinted.answers then
+    redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))
+  end
+end
+
+-- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
+-- lock lasts.
+local function take(at_least, grace, waiters, granted)
+  local fence = kind == 'unfenced' and 0 or next_fence(clock, floor)
+  local lasts = tonumber(ttl)
+  if has_waited then lasts = math.min(lasts, CLAIM) end
+  lasts = math.max(lasts, at_least)
+  if not granted then granted = (how == '0' or how == 'join') and '' or granted_now() end
+  put(token .. granted, lasts, grace, waiters, inbox)
+  return fence, lasts
+end
+
+if holder == token then
+  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {}, granted)) end
+  redis.call('ZREM', queue, me)
+  return (take(left, grace, first_two(), granted))
+end
+-- Several may have it.
+local inside_now
+if not holder and not look(value) then return {3} end
+if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1) end
+local is_over = not inside_now
+if is_over then
+  if redis.call('EXISTS', queue) == 0 then
+    tell_place_lost()
+    return (take(0, nil, {}))
+  end
+  if not drop_stuck() then return {3} end
+end
+if joins and not redis.call('ZSCORE', queue, me) then
+  local waiters, is_full = count_waiters()
+  if is_full then
+    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+  end
+end
+if not is_over then
+  if waits then
+    find_hinted()
+    join()
+    leave_unanswered()
+  end
+  -- Others may be in front that have room, or are dead.
+  if waits or have_left then
+    inside_now, left = let_in()
+    if inside_now == false then return {3} end
+  end
+else
+  -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
+  if waits then join() end
+  holder, left = grant()
+  if holder == false then return {3} end
+  granted = inside > 0 and '' or granted_now()
+  if not holder or holder == token then
+    local waiters = left or {}
+    local fence, lasts = take(0, nil, waiters)
+    tell(waiters, lasts, time(), inbox)
+    return fence
+  end
+end
+local in_front = waits and redis.call('ZRANK', queue, me) or -1
+local since = inside > 0 and who_keeps_out(1) or string.sub(granted, 2)
+return {0, holder or inside_now, left, time(), in_front, since}
+end
+
+local fingerprint, runner = ARGV[8], ARGV[10]
+local function kept()
+  if parse(value_of(KEYS[1])) == ARGV[1] then return 1 end
+  if ARGV[3] == '0' or ARGV[3] == 'late' then return 0 end
+  return redis.call('ZSCORE', KEYS[2], ARGV[1] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|once') and 1 or 0
+end
+
+local found = recorded()
+if found == nil then return redis.error_reply(NO_RECORD) end
+if found and found.fingerprint ~= fingerprint then return {5, kept()} end
+local result, before = found and (found.result or found.result_before), ''
+if result then
+  if not ARGV[12] or redis.sha1hex(result) ~= ARGV[12] then return {6, kept(), result} end
+  if found.result then
+    before = string.format('%.0f', ms_of_server() + math.max(redis.call('PTTL', record), 0)) .. '|' .. found.value
+    found = false
+  else
+    before = found.ends .. '|' .. found.before
+  end
+end
+local taken = acquire(KEYS, ARGV)
+-- The lock says who lives, not the record: whoever has started it before holds the lock no longer.
+if type(taken) == 'number' and not (found and found.runner == runner) then
+  if found and ARGV[11] == 'error' then return {7, 1, found.since, found.owner} end
+  set_record(fingerprint, 's', runner, ARGV[1], before, string.format('%.0f', ARGV[9] + ARGV[2] + GRACE))
+end
+return taken

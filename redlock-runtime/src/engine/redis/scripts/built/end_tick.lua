@@ -1,0 +1,776 @@
+-- Releases a lock, as release.lua, with the same KEYS, ARGV[1] to ARGV[7] and answer, and says what becomes of its tick.
+-- KEYS[6] the record of the last tick, as in tick.lua
+-- ARGV[8] what becomes of the tick   ARGV[9] the tick   ARGV[10] how long its record is kept   ARGV[11] how long ago it was asked for:
+-- as in includes/end_tick.lua
+-- Idempotent by token: a second call finds no lock of it.
+-- Releases a lock, and says what becomes of its tick.
+-- release: the function that releases it   record: the key of the record of the last tick, as in tick.lua
+-- what: 'record': the tick has been run, and is over if this token still holds the lock; 'undo': no body has
+--         begun, so that another caller may run a tick that this token has recorded
+-- tick: in ms since 1970; empty to undo   keeps: how long after its time its record is kept, in ms
+-- asked: so long ago the caller asked for the lock, in ms
+-- Returns what `release` returns.
+-- The release comes first: the lock is free whatever becomes of the record, and a full server allows the record then.
+-- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
+-- where its holder had to wait. The time in the token is when it asked. For people alone.
+
+-- Returns the value of a lock without that, if it is that of this token.
+local function without_time(value, token)
+  if type(value) ~= 'string' or string.sub(value, 1, #token + 1) ~= token .. '=' then return value end
+  return token .. (string.sub(value, -1) == '!' and '!' or '')
+end
+local function end_tick(release, lock, token, record, what, tick, keeps, asked)
+  local is_held = false
+  if what == 'record' then
+    local value = redis.pcall('GETRANGE', lock, '0', '512')
+    if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then value = redis.call('GET', lock) end
+    value = without_time(value, token)
+    is_held = value == token or value == token .. '!'
+  end
+  local answer = release()
+  if what == 'undo' then
+    local last, its_token = string.match(redis.call('GET', record) or '', '^(%d+)|([^|]*)')
+    if its_token == token then
+      local px = string.format('%.0f', math.max(redis.call('PTTL', record), 1))
+      -- Changes nothing. A full server allows the rest of the script then, also where nothing was released.
+      redis.call('PEXPIRE', record, px)
+      redis.call('SET', record, last .. '|', 'PX', px)
+    end
+  elseif is_held then
+    local seconds_and_micros = redis.call('TIME')
+    local now = seconds_and_micros[1] * 1000 + math.floor(seconds_and_micros[2] / 1000)
+    local left = tick + keeps - now
+    local value = string.format('%s|%s|%.0f|', tick, token, now - asked)
+    if left > 0 then redis.call('SET', record, value, 'PX', string.format('%.0f', left)) end
+  end
+  return answer
+end
+local function release(KEYS, ARGV)
+-- Releases a lock that this token holds, or one that it was passed on to: the longest waiter gets it, or it is free. If none of
+-- them holds it, they leave the queue.
+-- KEYS as in acquire.lua   ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[7] as in acquire.lua
+-- ARGV[3] as in leave_free.lua
+-- ARGV[8] and so on: the tokens of those that its process has passed the lock on to, as far as pass_on.lua may not have told the
+-- server, or they may have places
+-- Returns 1, or 0 when none of these tokens holds the lock, or 2 when the caller has to call again.
+-- Idempotent by token: a second call finds neither a lock nor a place of it.
+
+-- The short way, for a lock without waiters: its value has no mark, and
+-- no time, because its holder has not waited either. Equals release in release.lua.
+-- No more than tells whether it is this token: see shown.lua. A value of another type is not this token. Access rules may forbid
+-- GETRANGE; any other error is raised: `call` runs into it again.
+local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
+if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then value = redis.call('GET', KEYS[1]) end
+
+local lock, queue, clock, claim, holders = unpack(KEYS)
+local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
+inbox, kind = inbox or '', kind or ''
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+-- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more. As text:
+-- the server takes longer over a number among the arguments of a command.
+local CLAIM = '1000'
+-- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
+local LEAST = 1000000000000000
+-- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
+local QUEUE_TTL = '60000'
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
+local now
+local function time()
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+  end
+  return now
+end
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+-- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
+-- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
+-- that allows any number; score: order of arrival.
+local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+-- Publishes to an inbox, which is a channel.
+
+-- Returns an error, as redis.pcall does.
+local function notify(inbox, text)
+  return redis.pcall('PUBLISH', inbox, text)
+end
+-- As notify.lua, and raises an error, as redis.call does.
+local function must_notify(inbox, text)
+  redis.call('PUBLISH', inbox, text)
+end
+-- Returns how many clients hear what is published to an inbox. The reply of PUBLISH also counts clients that subscribe to all
+-- channels by pattern.
+local function listeners(inbox)
+  return redis.call('PUBSUB', 'NUMSUB', inbox)[2]
+end
+-- The followers of a grant: the waiters behind the one that gets the lock, as far as they are of its process, have its ttl, and
+-- draw no fencing token either. Its process passes the lock on to them in this order, without a request for each.
+--- @with queue
+
+-- Names them, 31 at most. `rest`: what is behind the token in the place of the one that gets the lock. Returns the 22 random characters of each
+-- token.
+local function followers_of(rest, first, second)
+  if string.sub(first or '', -#rest) ~= rest then return '' end
+  local members = {first}
+  if string.sub(second or '', -#rest) == rest then members = redis.call('ZRANGE', queue, '0', '30') end
+  local count, find, sub, byte = 0, string.find, string.sub, string.byte
+  for i = 1, #members do
+    -- Each new text takes longer than a search, and a table that grows longer than one that is there.
+    local member = members[i]
+    local _, ends = find(member, rest, 24, true)
+    if ends ~= #member or byte(member, 23) ~= 64 then break end
+    members[i], count = sub(member, 1, 22), i
+  end
+  return table.concat(members, '', 1, count)
+end
+
+-- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
+-- `tell` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
+-- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
+-- texts. And each function of the long way takes longer to make than to call.
+
+-- Its holder had to wait, but nobody waits behind it.
+value = without_time(value, token)
+if value == token then return redis.call('DEL', lock) end
+
+if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0' or time() % 128 >= how + 0) then
+  if ARGV[8] then
+    local place, places = '|' .. ttl .. '|' .. inbox .. '|unfenced', {unpack(ARGV, 8)}
+    for i = 1, #places do places[i] = places[i] .. place end
+    redis.call('ZREM', queue, unpack(places))
+  end
+  local first, second, third = unpack(redis.call('ZRANGE', queue, '0', '2'))
+  if not first then
+    redis.call('DEL', lock, claim)
+    return 1
+  end
+  -- As MEMBER does it.
+  local bar = string.find(first, '|', 2, true)
+  local next_ttl = bar and string.match(first, '^([1-9]%d*)|', bar + 1)
+  if next_ttl then
+    local next_token, begins = string.sub(first, 1, bar - 1), bar + #next_ttl + 2
+    local ends = string.find(first, '|', begins, true)
+    local next_inbox, is_fenced = string.sub(first, begins, (ends or 0) - 1), not ends
+    -- Where both that are told are of its process, and it is not the one that releases, another one is told, too.
+    local tells_another = third and next_inbox ~= inbox
+    if tells_another then
+      local its = '|' .. next_inbox .. '|'
+      tells_another = string.find(second .. '|', its, 1, true) and string.find(third .. '|', its, 1, true)
+    end
+    -- Behind one of a counted lock, others may get it, too. The last letter of `unfenced`.
+    if next_token ~= token and not tells_another and (is_fenced or string.byte(first, -1) == 100)
+      and listeners(next_inbox, next_token, lock) > 0 then
+      -- One that must be raised is drawn once more below. So is one that the server refuses: a server that is full allows it
+      -- only to a script that has freed something.
+      local fence = is_fenced and redis.pcall('INCR', clock)
+      if not fence or type(fence) == 'number' and fence >= (tonumber(floor) or LEAST) then
+        local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
+        fence = fence and string.format('%.0f', fence) or '0'
+        if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
+        local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
+        redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
+        if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+        local followers = is_fenced and '' or followers_of(string.sub(first, bar), second, third)
+        for _, member in ipairs({second, third}) do
+          local its_token, _, its_inbox = string.match(member, MEMBER)
+          if its_token and its_inbox ~= next_inbox then
+            notify(its_inbox,
+              'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
+          end
+        end
+        local told = notify(next_inbox,
+          'granted|' .. next_token .. '|' .. fence .. '|' .. at .. '|' .. mark .. followers .. '|' .. lock)
+        if type(told) == 'table' then
+          redis.call('DEL', lock)
+          must_notify(next_inbox, '')
+        end
+        return 1
+      end
+    end
+  end
+end
+
+local leaves = true
+-- The member of the queue that the caller is: see read.lua.
+--- @with token, ttl, inbox, kind
+local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)
+-- How many the caller allows inside at a time, itself included, and its member among the holders: see counted.lua.
+--- @with token, inbox, kind
+-- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number.
+local function number_of(its_kind)
+  return tonumber(string.match(its_kind, '^n(%d+)$')) or 1
+end
+-- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
+local function without_tag(inbox)
+  return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
+end
+local number = number_of(kind)
+local mine = token .. '|' .. number .. '|' .. without_tag(inbox)
+-- Releases a lock that this token holds, or one that it was passed on to: the longest waiter gets it, or it is free. If none of
+-- them holds it, they leave the queue.
+-- passed_on: the tokens that its process has passed the lock on to
+--- @with lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+-- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+-- Marks the lock with this value, holder and grace, unless it is marked already, or a foreign client's.
+--- @with lock
+local function set_mark(value, pttl, holder, grace)
+  if not holder or grace > 0 then return end
+  if pttl < 0 then return redis.call('SET', lock, value .. '!') end
+  -- As text: the server takes longer over a number than over the rest of the mark.
+  redis.call('SET', lock, value .. '!', 'PX', string.format('%d', pttl + GRACE))
+end
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
+local function first_behind(their_inbox)
+  local its = '|' .. their_inbox
+  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
+    -- Most are of that process. A pattern takes longer than the rest of the call.
+    local _, ends = string.find(member, its, 1, true)
+    local behind = ends and string.byte(member, ends + 1)
+    if not ends or behind and behind ~= 124 then
+      local _, _, inbox = read(member)
+      if inbox and inbox ~= their_inbox then return member end
+    end
+  end
+end
+local function tell(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end
+-- A lease that ends without a release: the process that had it is stuck.
+--- @with lock, queue, claim, inbox
+-- All waiters of stuck processes leave the queue.
+--- @with queue
+
+-- So many members one call looks at.
+local LOOKED_AT = 10000
+
+-- Waiters have left the queue, and those behind them may have been told nothing.
+local have_left = false
+
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
+-- that have left as its keys, with tags; or false when there may be more of them.
+local function drop(stuck)
+  local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
+  for _, member in ipairs(members) do
+    local _, _, inbox = read(member)
+    if inbox and stuck[without_tag(inbox)] then
+      gone[#gone + 1] = member
+      inboxes[inbox] = true
+    end
+  end
+  for i = 1, #gone, TOGETHER do
+    redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
+  end
+  have_left = have_left or #gone > 0
+  return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
+end
+
+-- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
+-- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
+-- Returns false when there may be more of them: then the caller has to call again.
+local function drop_stuck()
+  local stuck = redis.call('GET', claim)
+  -- A waiter that was asked, as hinted.lua says, has no lease.
+  if not stuck or string.find(stuck, '|', 1, true) then return true end
+  if stuck ~= inbox then
+    if not drop({[without_tag(stuck)] = true}) then return false end
+    notify(stuck, 'gone||0|0||' .. lock)
+  end
+  redis.call('DEL', claim)
+  return true
+end
+local function release(value, passed_on)
+  if type(value) ~= 'string' then value = false end
+  local holder, grace = parse(value)
+  local unfenced, is_held, followers = kind == 'unfenced', holder == token, {}
+  for i, its_token in ipairs(passed_on) do
+    -- The lock may have been granted to a follower whose place was left: not by this process.
+    is_held = is_held or holder == its_token and (i == #passed_on or not unfenced)
+    followers[i] = its_token .. '|' .. ttl .. '|' .. inbox .. '|unfenced'
+  end
+
+  -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
+  -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
+  local function leave()
+    local place = redis.call('ZRANK', queue, me) or 2
+    for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
+    if place > 1 then return redis.call('ZREM', queue, me, unpack(followers)) end
+    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    if holder and grace == 0 then drop_stuck() end
+    local gone, waiters = {[me] = true}, {}
+    for _, member in ipairs(followers) do gone[member] = true end
+    for _, member in ipairs(redis.call('ZRANGE', queue, 0, #followers + 2)) do
+      if #waiters < 2 and not gone[member] then waiters[#waiters + 1] = member end
+    end
+    if #waiters == 0 then return redis.call('DEL', queue, claim) end
+    redis.call('ZREM', queue, me, unpack(followers))
+    local left = 0
+    if holder then
+      local pttl = redis.call('PTTL', lock)
+      set_mark(value, pttl, holder, grace)
+      left = math.max(without_grace(pttl, grace), 0)
+    end
+    tell(waiters, left, time(), '')
+  end
+
+  local is_counted = value and string.find(value, '^%%holders|%d+|%d+$')
+  if not is_held and not is_counted then
+    leave()
+    if holder or redis.call('EXISTS', lock) == 1 then return 0 end
+  end
+
+-- Members that one call reads at most, in a few ms: its caller calls again at once.
+local MOST = 2000
+-- A counted lock, which several have at a time.
+--
+-- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
+-- when fewer are inside than it and each of them allows.
+--
+-- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
+--         server's time, and half a ms behind it if its process lets it end
+--         An exclusive caller that knows of none leaves them out, and calls again where there are some
+-- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
+-- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
+--- @with holders
+
+-- Zero is more than any other number.
+local function least(one, other)
+  if one == 0 then return other elseif other == 0 then return one end
+  return math.min(one, other)
+end
+
+-- What the lock says, and of it: the least that one of them allows, or one that has left; and how many are inside.
+local written, limit, phase, inside = nil, nil, nil, 0
+
+local function now_ms()
+  return string.sub(time(), 1, -4)
+end
+
+-- When there is room for this number, unless those inside renew or leave. In ms from now.
+local function left_for(number)
+  local at = math.max(inside - math.max(least(number, limit), 1), 0)
+  local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
+  return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
+end
+-- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
+-- Returns false when the caller has to call again.
+--- @with lock, queue, holders, inbox
+local function look(value)
+  local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
+  if not its_limit then return true end
+  -- The caller has not named them.
+  if not holders then return false end
+  written, limit, phase = value, tonumber(its_limit), its_phase
+  local size = 1
+  -- More of them count as inside until the next call.
+  for _ = 1, MOST / TOGETHER do
+    local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
+      over[#over + 1] = found[i]
+      local its_inbox = string.match(found[i], '|([^|]*)$')
+      -- A member of another form has none.
+      if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
+    end
+    if next(stuck) then
+      local inboxes = drop(stuck)
+      if not inboxes then return false end
+      for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
+    end
+    if #over > 0 then redis.call('ZREM', holders, unpack(over)) end
+    if #over < size then break end
+    size = TOGETHER
+  end
+  inside = redis.call('ZCARD', holders)
+  return true
+end
+-- Hands a free lock to the longest waiter that is still there.
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+-- A waiter is there while its inbox has a subscriber.
+-- token: the caller   leaves: the caller leaves. An older place of its own, under another tag of its inbox, goes with it
+--- @with lock, token, leaves
+
+-- A process has one inbox for all its waiters, so each inbox is checked once.
+local heard = {}
+local function is_heard(next_token, next_inbox)
+  if heard[next_inbox] == nil then
+    heard[next_inbox] = listeners(next_inbox, next_token, lock) > 0
+  end
+  return heard[next_inbox]
+end
+
+local function is_there(next_token, next_inbox)
+  if next_token == token then return not leaves end
+  return is_heard(next_token, next_inbox)
+end
+-- A waiter that has left the queue gets the lock, and is told. Returns for how many ms it has it.
+--- @with lock, queue, clock, claim, floor, inbox
+-- Draws a fencing token.
+-- clock: the key of the clock of fencing tokens, one per server
+-- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token that the
+--        caller has seen, and a half: the clock is raised above it, whatever the server's time is.
+
+-- A raised clock stays this far below the server's time, in us: room for reserve.lua.
+local BEHIND = 10000
+
+-- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
+-- grant would cost a quarter more. A fencing token that was lost in a restart, a failover or a flush is below the time,
+-- because no server grants a million times in a second. So a clock that is missing starts at the time, and one that is
+-- below the floor is raised. Exact in a double until the year 2255.
+local function next_fence(clock, floor)
+  local fence = redis.call('INCR', clock)
+  local least = tonumber(floor) or LEAST
+  if fence < least then
+    local now = tonumber(time())
+    if fence > LEAST then now = now - BEHIND end
+    if least % 1 > 0 then now = math.max(now, least + 0.5) end
+    if fence < now then
+      fence = now
+      redis.call('SET', clock, string.format('%.0f', fence))
+    end
+  end
+  return fence
+end
+-- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
+local function granted_now()
+  return '=' .. string.sub(time(), 1, -7)
+end
+-- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
+-- so. Returns the mark.
+-- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
+-- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+--- @with lock, claim
+local function put(next_value, lasts, grace, waiters, next_inbox)
+  local mark = ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
+  end
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
+  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+  return mark
+end
+local function give(next_token, next_ttl, next_inbox, kind, waiters)
+  local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
+  local lasts = math.min(next_ttl, CLAIM)
+  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
+  local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
+  tell(waiters, lasts, now, next_inbox)
+  -- Behind the hints: a server writes first to the client that it has published to last.
+  local told = notify(next_inbox,
+    'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
+  if type(told) == 'table' then
+    -- Access rules have changed: no waiter hears of its lock any more, so it is free. The caller hears of the same error.
+    redis.call('DEL', lock)
+    must_notify(next_inbox, '')
+  end
+  return lasts
+end
+-- Those in front of the queue enter, as long as they may be inside together, each for a claim; the caller for `lasts`. An exclusive
+-- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
+-- mine: the member of the caller among the holders   number: how many it allows
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+-- Returns the waiters to tell.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end
+-- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+--- @with queue
+local function all_told()
+  local waiters = first_two()
+  local _, _, first = read(waiters[1])
+  local _, _, second = read(waiters[2])
+  if first and first == second then waiters[3] = first_behind(first) end
+  return waiters
+end
+-- Those that are admitted, and whether there is room for more.
+--- @with holders
+
+-- Those that are not written yet, and the least that one of them allows.
+local entering, entering_least = {}, 0
+
+local function has_room(number)
+  if inside == 0 then return true end
+  if limit ~= 0 and (number == 0 or limit < number) then
+    -- Somebody allowed fewer than this one does. It may have left.
+    limit = entering_least
+    for _, member in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
+      limit = least(limit, tonumber(string.match(member, '|(%d+)|')) or 1)
+    end
+  end
+  local most = least(number, limit)
+  return most == 0 or inside < most
+end
+
+local function admit(member, number, lasts)
+  limit = inside == 0 and number or least(limit, number)
+  inside, entering_least = inside + 1, least(entering_least, number)
+  entering[#entering + 1] = string.format('%.0f', now_ms() + lasts + 1)
+  entering[#entering + 1] = member
+  entering.lasts = math.max(entering.lasts or 0, lasts + 1)
+end
+-- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.
+--- @with lock, clock, claim, holders, floor
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
+-- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+--- @with lock, holders
+local function keep(lasts, value, has)
+  local px = lasts + GRACE
+  if not value and has >= px then return end
+  px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
+  if has > 0 then redis.call('PEXPIRE', holders, px) end
+  if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
+  return px
+end
+local function enter()
+  if #entering == 0 then return end
+  local is_first = inside == #entering / 2
+  if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
+  local value = '%holders|' .. limit .. '|' .. phase
+  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  -- What was there before, if the lock was deleted.
+  if is_first then redis.call('DEL', holders, claim) end
+  local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
+  if is_undone then
+    redis.call('DEL', lock, holders)
+    -- This or the next one runs into the same error again.
+    redis.call('PEXPIRE', lock, px)
+  end
+  if not added then redis.call('ZADD', holders, unpack(entering)) end
+  if is_undone then
+    -- The server allows now what it has just refused. The lock is gone.
+    redis.call('DEL', holders)
+    error({err = 'TRYAGAIN the server has refused to count a caller'})
+  end
+  written, entering, entering_least = value, {}, 0
+end
+-- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
+-- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
+--- @with lock, queue, holders, inbox
+local function tell_each(members, score)
+  for _, member in ipairs(members) do
+    local _, _, _, its_kind = read(member)
+    if its_kind then
+      local left = left_for(number_of(its_kind))
+      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+    end
+  end
+end
+
+-- So many one call lets in at most.
+local IN_ONE = 250
+
+-- As the holder in an answer: the value of the lock, and how many are inside.
+local function who_is_inside()
+  return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+end
+
+-- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
+-- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
+local function let_in(lasts)
+  if not holders then return false end
+  local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
+  while looked < MOST and not is_over do
+    local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
+    for i, member in ipairs(members) do
+      local next_token, next_ttl, next_inbox, its_kind = read(member)
+      if next_token and is_there(next_token, next_inbox) then
+        local its_number = number_of(its_kind)
+        is_over = not has_room(its_number)
+        if is_over then break end
+        if its_number == 1 then
+          redis.call('ZPOPMIN', queue, i)
+          local waiters = first_two()
+          if #waiters == 0 then redis.call('DEL', claim) end
+          if next_token == token then return token, waiters end
+          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+        end
+        is_over = #granted == IN_ONE
+        if is_over then
+          -- It asks at once, and goes on.
+          notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+          break
+        end
+        if next_token == token then
+          is_inside = true
+          admit(mine, its_number, lasts)
+        else
+          admit(next_token .. '|' .. its_number .. '|' .. without_tag(next_inbox), its_number, math.min(next_ttl, CLAIM))
+          granted[#granted + 1] = {next_token, next_inbox}
+        end
+      end
+      gone = i
+    end
+    if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
+    have_left = have_left or gone > 0
+    enter()
+    is_over = is_over or #members < size
+    looked, size = looked + gone, TOGETHER
+  end
+  if have_left and inside > 0 then
+    local waiters = first_two()
+    local _, _, first = read(waiters[1])
+    tell_each(first == inbox and waiters or all_told())
+  end
+  for _, its in ipairs(granted) do
+    notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
+  end
+  if is_inside then return token end
+  if not is_over then return false end
+  if inside == 0 then return nil end
+  return who_is_inside(), left_for(number), have_left
+end
+
+-- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
+-- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
+-- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
+-- the first one is one of several, those that may be inside together enter, as `let_in` says.
+--
+-- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
+-- queue, then the lock is set with its expiry, then the waiter is told.
+local function grant()
+  local looked, size = 0, 2
+  while looked < MOST do
+    -- Behind these, the two that are told.
+    local members = redis.call('ZRANGE', queue, '0', size == 2 and '3' or size + 1)
+    for i = 1, math.min(size, #members) do
+      local next_token, next_ttl, next_inbox, kind = read(members[i])
+      if next_token and is_there(next_token, next_inbox) then
+        -- The n of a kind.
+        if string.byte(kind) == 110 then return let_in() end
+        local waiters = {members[i + 1], members[i + 2]}
+        if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
+        if next_token == token then return token, waiters end
+        local lasts = give(next_token, next_ttl, next_inbox, kind, waiters)
+        return next_token, lasts
+      end
+    end
+    if #members <= size then
+      if #members > 0 then redis.call('DEL', queue, claim) end
+      return nil
+    end
+    redis.call('ZREM', queue, unpack(members, 1, size))
+    looked, size = looked + size, TOGETHER
+  end
+  return false
+end
+-- Behind one that has left: those enter that have room now. If `let_in` tells nobody, the first two are told, if it had a place among
+-- them or was inside, with this score. Returns false when the caller has to call again.
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+local function let_others_in(place, score)
+  local who, _, are_told = let_in()
+  if who and not are_told and (score or place and place < 2) then tell_each(first_two(), score) end
+  if who == nil then
+    -- As in release.lua.
+    redis.call('DEL', lock)
+    redis.pcall('DEL', holders)
+    redis.pcall('DEL', claim)
+  end
+  return who ~= false
+end
+-- how: above '0': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
+-- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
+-- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. A release
+-- for followers counts for so many. Not by a count: with one for all locks, a lock that alternates with another might never be
+-- left free, and one for each lock would have to be stored.
+--- @with lock, queue, claim, how, token, leaves
+local function leave_free()
+  if how == '0' or time() % 128 >= tonumber(how) then return false end
+  local told, first, are_of_one = 0, nil, true
+  for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do
+    local next_token, _, next_inbox = read(member)
+    local is_told = told < 2 or are_of_one and next_inbox ~= first
+    if next_token and is_told and is_there(next_token, next_inbox) then
+      if told == 0 then redis.call('DEL', lock, claim) end
+      notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+      told, first = told + 1, first or next_inbox
+      are_of_one = next_inbox == first
+    end
+  end
+  return told > 0
+end
+  if not is_held and is_counted then
+    if not look(value) then return 2 end
+    local place, score = redis.call('ZRANK', queue, me), nil
+    redis.call('ZREM', queue, me, unpack(followers))
+    -- A process that does not know any more what it was granted does not know how many it has allowed.
+    for _, member in ipairs(place and {} or redis.call('ZRANGE', holders, 0, MOST - 1)) do
+      if string.sub(member, 1, #token + 1) == token .. '|' then
+        score = redis.call('ZSCORE', holders, member)
+        inside = inside - redis.call('ZREM', holders, member)
+      end
+    end
+    return not let_others_in(place, score) and 2 or score and 1 or 0
+  end
+  if not is_held then
+    -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
+    if not drop_stuck() or grant() == false then return 2 end
+    return 0
+  end
+  redis.call('ZREM', queue, me, unpack(followers))
+  if leave_free() then return 1 end
+  local next_holder = grant()
+  if next_holder == false then return 2 end
+  -- The lock first, and alone: while a slot of a Cluster moves, a command that names a key that does not exist is refused.
+  if not next_holder then
+    redis.call('DEL', lock)
+    redis.pcall('DEL', claim)
+  end
+  return 1
+end
+return release(value, {unpack(ARGV, 8)})
+end
+-- What stands behind the arguments of release.lua are tokens to it.
+local function release_it() return release(KEYS, {unpack(ARGV, 1, 7)}) end
+return end_tick(release_it, KEYS[1], ARGV[1], KEYS[6], ARGV[8], ARGV[9], ARGV[10], ARGV[11])

@@ -1,0 +1,106 @@
+-- As finish.lua, where access rules forbid what a queue needs.
+-- KEYS, ARGV as in finish.lua
+-- Returns 1, or 0 when the token does not hold the lock.
+-- Idempotent by token, as finish.lua.
+local lock, token, record = KEYS[1], ARGV[1], KEYS[6]
+-- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
+-- Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- What a body leaves that runs once: its result, or that there is none.
+-- Nothing is stored when the token does not hold the lock. Idempotent: a result that is stored is not stored again.
+-- how: 'done': `result` is stored; 'undone': the body has not run, or has failed, and may run again; 'interrupted': it has begun
+-- value: of the lock   fingerprint: of the request, or '-'   lasts: how long the record lasts in ms
+-- Returns what the script returns, if the lock is not to be released; or nil, whether the token holds it, and whether the body is done.
+--- @with token, record
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+-- What is known of a body that runs once: the record beside its lock.
+-- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one that is done; since when,
+-- in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the token without its secret; of one that is
+-- done the result; of one that runs again because its result could not be decoded, until when the record of that result lasts in ms
+-- since 1970, and that record: the result is not lost if the body fails. `|` stands between them.
+--- @with record
+
+local RECORD = '^([^|]*)|([sd])|(%d+)|(%x+)|([^|]*)|()'
+
+local function ms_of_server()
+  local now = redis.call('TIME')
+  return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Returns a table of these, or false, or nil for a value that is none.
+local function recorded()
+  local value = redis.call('GET', record)
+  if not value then return false end
+  local fingerprint, state, since, runner, owner, begins = string.match(value, RECORD)
+  if not begins then return nil end
+  local found = {value = value, fingerprint = fingerprint, since = since, runner = runner, owner = owner}
+  if state == 'd' then
+    found.result = string.sub(value, begins)
+    return found
+  end
+  local ends, before = string.match(value, '^(%d+)|()', begins)
+  local left = ends and ends - ms_of_server() or 0
+  if left > 0 then
+    found.before = string.sub(value, before)
+    found.ends, found.left = ends, left
+    found.result_before = string.sub(found.before, select(6, string.match(found.before, RECORD)) or 1)
+  end
+  return found
+end
+
+local function set_record(fingerprint, state, runner, token, result, lasts)
+  local since = string.format('%.0f', ms_of_server())
+  local value = table.concat({fingerprint, state, since, runner, string.sub(token, 24), result}, '|')
+  redis.call('SET', record, value, 'PX', lasts)
+end
+
+local NO_RECORD = 'ERR the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix'
+local function keep_result(value, fingerprint, lasts, runner, how, result)
+  local found = recorded()
+  if found == nil then return redis.error_reply(NO_RECORD) end
+  local is_held, is_done = parse(value) == token, found and found.result
+  if is_held then
+    if how == 'done' then
+      -- First what a full server allows.
+      redis.call('DEL', record)
+      set_record(fingerprint, 'd', runner, token, result, lasts)
+      is_done = true
+    elseif how == 'undone' and found and not is_done and found.runner == runner then
+      if found.before then
+        -- It has failed in the place of a result that could not be decoded, and others may decode. The record is never absent: a script
+        -- that fails here has lost nothing. First what a full server allows.
+        redis.call('PEXPIRE', record, string.format('%.0f', found.left))
+        redis.call('SET', record, found.before, 'PX', string.format('%.0f', found.left))
+      else
+        redis.call('DEL', record)
+      end
+    end
+  elseif how == 'done' and is_done and found.runner == runner then
+    return 1
+  end
+  return nil, is_held, is_done
+end
+local answer, is_held = keep_result(value_of(lock), ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
+return answer or is_held and redis.call('DEL', lock) or 0

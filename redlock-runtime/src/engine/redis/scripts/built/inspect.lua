@@ -1,0 +1,72 @@
+-- Reads the state of a lock.
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders
+-- Returns it as state.lua says, and the first 100 members of the queue if there are any.
+-- It changes nothing.
+local lock, queue, holders = KEYS[1], KEYS[2], KEYS[3]
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+-- Reads the state of a lock. `holders`: those of a counted one.
+-- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
+-- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
+-- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}.
+--- @with lock, queue, holders
+-- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
+-- Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+-- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+local function state()
+  local value = value_of(lock)
+  local holder, grace, granted = parse(value)
+  local left = without_grace(redis.call('PTTL', lock), grace)
+  if grace > 0 and left == 0 then value, holder = false, nil end
+  local found = {holder or value and string.sub(value, 1, SHOWN), left, redis.call('ZCARD', queue), string.sub(granted, 2)}
+  if not value or not string.find(value, '^%%holders|%d+|%d+$') then return found end
+  local now, over, inside = redis.call('TIME'), 0, {}
+  local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+  repeat
+    local page = redis.call('ZRANGE', holders, over, over + 99, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      local lasts = math.ceil(page[i + 1]) - now_ms
+      if lasts > 0 then
+        inside[#inside + 1], inside[#inside + 2] = string.sub(page[i], 1, SHOWN), lasts
+      else
+        over = over + 1
+      end
+    end
+  until #inside > 0 or #page < 200
+  local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
+  -- It is free, as soon as one of us asks.
+  if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
+  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {redis.call('ZCARD', holders) - over, unpack(inside)}}
+end
+local found = state()
+-- Without waiters the queue need not be readable.
+if found[1] and found[3] > 0 then
+  found[5] = redis.call('ZRANGE', queue, 0, 99)
+  for i, member in ipairs(found[5]) do found[5][i] = string.sub(member, 1, SHOWN) end
+end
+return found

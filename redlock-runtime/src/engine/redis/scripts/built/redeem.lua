@@ -1,0 +1,175 @@
+-- Takes over a lock whose holder has left it to whoever has the ticket.
+-- KEYS[1] to KEYS[4] as in acquire.lua   ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[7] as in acquire.lua
+-- ARGV[8] the token of the ticket, under which the lock was left
+-- Returns a fencing token (0: unfenced), or -1 when another token holds the lock, or -2 when it is free.
+-- Past its queue: to those who wait, the lock was held all the time. Idempotent by token, as acquire.lua.
+local lock, queue, clock, claim = unpack(KEYS)
+local token, ttl, _, inbox, _, floor, kind = unpack(ARGV)
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
+local now
+local function time()
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+  end
+  return now
+end
+-- Draws a fencing token.
+-- clock: the key of the clock of fencing tokens, one per server
+-- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token that the
+--        caller has seen, and a half: the clock is raised above it, whatever the server's time is.
+-- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
+local LEAST = 1000000000000000
+
+-- A raised clock stays this far below the server's time, in us: room for reserve.lua.
+local BEHIND = 10000
+
+-- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
+-- grant would cost a quarter more. A fencing token that was lost in a restart, a failover or a flush is below the time,
+-- because no server grants a million times in a second. So a clock that is missing starts at the time, and one that is
+-- below the floor is raised. Exact in a double until the year 2255.
+local function next_fence(clock, floor)
+  local fence = redis.call('INCR', clock)
+  local least = tonumber(floor) or LEAST
+  if fence < least then
+    local now = tonumber(time())
+    if fence > LEAST then now = now - BEHIND end
+    if least % 1 > 0 then now = math.max(now, least + 0.5) end
+    if fence < now then
+      fence = now
+      redis.call('SET', clock, string.format('%.0f', fence))
+    end
+  end
+  return fence
+end
+-- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
+-- Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+-- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+-- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
+local function granted_now()
+  return '=' .. string.sub(time(), 1, -7)
+end
+-- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
+-- so. Returns the mark.
+-- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
+-- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+--- @with lock, claim
+-- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
+local QUEUE_TTL = '60000'
+local function put(next_value, lasts, grace, waiters, next_inbox)
+  local mark = ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
+  end
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
+  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+  return mark
+end
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+-- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
+-- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
+-- that allows any number; score: order of arrival.
+local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+-- Publishes to an inbox, which is a channel.
+
+-- Returns an error, as redis.pcall does.
+local function notify(inbox, text)
+  return redis.pcall('PUBLISH', inbox, text)
+end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
+local function first_behind(their_inbox)
+  local its = '|' .. their_inbox
+  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
+    -- Most are of that process. A pattern takes longer than the rest of the call.
+    local _, ends = string.find(member, its, 1, true)
+    local behind = ends and string.byte(member, ends + 1)
+    if not ends or behind and behind ~= 124 then
+      local _, _, inbox = read(member)
+      if inbox and inbox ~= their_inbox then return member end
+    end
+  end
+end
+local function tell(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end
+-- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+--- @with queue
+-- Returns the waiters to tell.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end
+local function all_told()
+  local waiters = first_two()
+  local _, _, first = read(waiters[1])
+  local _, _, second = read(waiters[2])
+  if first and first == second then waiters[3] = first_behind(first) end
+  return waiters
+end
+
+local value = value_of(lock)
+local holder, grace, granted = parse(value)
+local left = value and without_grace(redis.call('PTTL', lock), grace)
+-- In its grace, the time of the ticket is over.
+if not value or grace > 0 and left == 0 then return -2 end
+if holder ~= token and holder ~= ARGV[8] then return -1 end
+local waiters = redis.call('EXISTS', queue) == 1 and all_told() or {}
+local fence, lasts = kind == 'unfenced' and 0 or next_fence(clock, floor), tonumber(ttl)
+if holder == token then lasts = math.max(lasts, left) else granted = granted_now() end
+put(token .. granted, lasts, grace, waiters, inbox)
+tell(waiters, lasts, time(), '')
+return fence

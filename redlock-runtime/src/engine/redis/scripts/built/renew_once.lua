@@ -1,0 +1,169 @@
+-- Renews a lock, as renew.lua, and lets the record of a body that runs last for as long as its lock, and behind that for `once`.
+-- KEYS[1] the lock   KEYS[2] the record; or, with 'exactly', KEYS as in acquire.lua and KEYS[6] the record
+-- ARGV[1] to ARGV[3] as in renew.lua   ARGV[4] how long the record lasts behind the lock in ms   ARGV[5] the runner
+-- Returns what renew.lua returns.
+-- Idempotent: a second call renews, too.
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free. So does the key of a counted lock.
+local GRACE = 100
+-- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
+-- Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
+
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+local function parse(value)
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
+end
+if parse(value_of(KEYS[1])) == ARGV[1] then
+  local key = KEYS[6] or KEYS[2]
+  local begins = redis.pcall('GETRANGE', key, '0', '127')
+  if type(begins) == 'table' then begins = redis.pcall('GET', key) end
+  -- One that is done, or of another runner, is not prolonged.
+  if type(begins) == 'string' and string.match(begins, '^[^|]*|s|%d+|(%x+)|') == ARGV[5] then
+    local lasts = ARGV[4] + math.max(ARGV[2], redis.call('PTTL', KEYS[1])) + GRACE
+    if redis.call('PTTL', key) < lasts then redis.call('PEXPIRE', key, string.format('%.0f', lasts)) end
+  end
+end
+
+local function renew(KEYS, ARGV)
+-- Moves the expiry of a lock that this token holds.
+-- KEYS[1] the lock   KEYS[2] its queue and KEYS[4] the claim, with 'exactly'
+-- ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
+-- ARGV[3] 'exactly': also to an earlier time. Without it, a request that arrives late does not shorten the lease.
+-- ARGV[4] inbox
+-- Returns 1, or 0 when this token does not hold the lock.
+-- Idempotent: a second call moves it again, and only with 'exactly' to an earlier time.
+-- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
+-- ttl: in ms, above zero: PEXPIRE 0 would delete
+-- Returns 1, and behind it for how many ms a marked lock lasts; 0 when this token does not hold the lock.
+-- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
+-- where its holder had to wait. The time in the token is when it asked. For people alone.
+
+-- Returns the value of a lock without that, if it is that of this token.
+local function without_time(value, token)
+  if type(value) ~= 'string' or string.sub(value, 1, #token + 1) ~= token .. '=' then return value end
+  return token .. (string.sub(value, -1) == '!' and '!' or '')
+end
+local function extend(lock, token, ttl, exactly)
+  local value = redis.pcall('GETRANGE', lock, '0', '512')
+  if type(value) == 'table' then value = redis.call('GET', lock) end
+  -- The short way, for a lock without waiters: its value has no mark.
+  if without_time(value, token) == token then
+    local lasts, left = ttl, redis.call('PTTL', lock)
+    if not exactly and left > tonumber(lasts) then lasts = left end
+    return redis.call('PEXPIRE', lock, lasts)
+  end
+
+-- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+  local holder, grace = parse(value)
+  if holder ~= token then return 0 end
+  local lasts, left = tonumber(ttl), without_grace(redis.call('PTTL', lock), grace)
+  if not exactly then lasts = math.max(lasts, left) end
+  redis.call('PEXPIRE', lock, lasts + grace)
+  return 1, lasts
+end
+local answer, lasts = extend(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'exactly')
+-- The waiters would ask when the lease was to end before; and its process, which lets it end, is not stuck.
+if lasts and ARGV[3] == 'exactly' then
+  local lock, queue, inbox = KEYS[1], KEYS[2], ARGV[4]
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
+local now
+local function time()
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+  end
+  return now
+end
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+-- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
+-- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
+-- that allows any number; score: order of arrival.
+local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+-- Publishes to an inbox, which is a channel.
+
+-- Returns an error, as redis.pcall does.
+local function notify(inbox, text)
+  return redis.pcall('PUBLISH', inbox, text)
+end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
+local function first_behind(their_inbox)
+  local its = '|' .. their_inbox
+  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
+    -- Most are of that process. A pattern takes longer than the rest of the call.
+    local _, ends = string.find(member, its, 1, true)
+    local behind = ends and string.byte(member, ends + 1)
+    if not ends or behind and behind ~= 124 then
+      local _, _, inbox = read(member)
+      if inbox and inbox ~= their_inbox then return member end
+    end
+  end
+end
+local function tell(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end
+-- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+--- @with queue
+-- Returns the waiters to tell.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end
+local function all_told()
+  local waiters = first_two()
+  local _, _, first = read(waiters[1])
+  local _, _, second = read(waiters[2])
+  if first and first == second then waiters[3] = first_behind(first) end
+  return waiters
+end
+  redis.call('DEL', KEYS[4])
+  tell(all_told(), lasts, time(), '')
+end
+return answer
+end
+return renew(KEYS, {ARGV[1], ARGV[2], ARGV[3], ''})

@@ -1,0 +1,175 @@
+-- Takes a counted lock together with others, or joins its queue.
+-- KEYS as in acquire.lua: all of them   ARGV as in acquire.lua, but:
+-- ARGV[7] n and how many it allows, 0 for any number
+-- ARGV[8] 'try' where the server has refused a command that this needs: they are tried first
+-- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
+-- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are,
+-- and in the place of the time of its grant stands what who_keeps_out returns.
+-- Idempotent by token, as acquire.lua.
+
+--- @include "grace"
+--- @include "least"
+
+-- Where one of these is refused, the answer names it, and nothing is changed.
+if ARGV[8] then
+  redis.call('ZADD', KEYS[5], 'XX', '0', '')
+  redis.call('ZCARD', KEYS[5])
+  redis.call('ZRANGE', KEYS[5], '0', '0')
+  redis.call('ZREM', KEYS[5], '')
+  redis.call('ZSCORE', KEYS[5], '')
+end
+
+-- The short way, for a lock that is free or in which those are that allow the same number, and for which nobody waits. Equals the
+-- long way below.
+-- One command for three keys. Without any, the lock is free; with two of them, the lock and its holders, others are inside. Nobody
+-- waits then.
+local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5])
+local value = false
+if exist > 0 then
+  value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
+  if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
+  if value == '' and redis.call('EXISTS', KEYS[1]) == 0 then value = false end
+end
+
+if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value) then
+  local number, inbox, lasts = string.sub(ARGV[7], 2), ARGV[4], ARGV[2] + 1
+  if string.byte(inbox, -1) == 125 then inbox = string.gsub(inbox, '{%d+}$', '') end
+  local member = ARGV[1] .. '|' .. number .. '|' .. inbox
+  -- Numbers as text: the server takes longer over a number, and over %.0f. In two parts, each of which is an integer on any server.
+  local at = redis.call('TIME')
+  local micros = at[2] + 0
+  local ends = at[1] * 1000 + (micros - micros % 1000) / 1000 + lasts
+  local rest = ends % 1000000000
+  ends = string.format('%d%09d', (ends - rest) / 1000000000, rest)
+  -- One that must be raised is drawn once more below.
+  local fence = not value and redis.call('INCR', KEYS[3])
+  if fence and fence >= (ARGV[6] ~= '' and tonumber(ARGV[6]) or LEAST) then
+    local px = lasts + GRACE + (lasts - lasts % 3) / 3
+    px = string.format(px < 1000000000 and '%d' or '%.0f', px)
+    rest = fence % 1000000000
+    local by_all = string.format('%%holders|%s|%d%09d', number, (fence - rest) / 1000000000, rest)
+    redis.call('SET', KEYS[1], by_all, 'PX', px)
+    -- As in enter.lua. Without the member there is nothing that could expire.
+    redis.pcall('ZADD', KEYS[5], ends, member)
+    if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then
+      redis.call('DEL', KEYS[1], KEYS[5])
+      redis.call('PEXPIRE', KEYS[1], px)
+      redis.call('ZADD', KEYS[5], ends, member)
+      -- The server allows now what it has just refused. The lock is gone.
+      redis.call('DEL', KEYS[5])
+      return redis.error_reply('TRYAGAIN the server has refused to count a caller')
+    end
+    return fence
+  end
+  local prefix = value and '%holders|' .. number .. '|'
+  if prefix and string.sub(value, 1, #prefix) == prefix then
+    -- Those whose lease is over are looked for where there is no room, and when the key has to last for longer.
+    local inside = redis.call('ZCARD', KEYS[5])
+    if inside > 0 and (number == '0' or inside < tonumber(number)) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
+      and not redis.call('ZSCORE', KEYS[5], member) then
+      redis.call('ZADD', KEYS[5], ends, member)
+      return tonumber(string.sub(value, #prefix + 1))
+    end
+  end
+end
+
+local lock, queue, clock, claim, holders = unpack(KEYS)
+local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
+local leaves = false
+--- @include "me" (token, ttl, inbox, kind)
+--- @include "mine" (token, inbox, kind)
+--- @include "claim"
+--- @include "shown"
+--- @include "time"
+--- @include "parse"
+--- @include "without_grace"
+--- @include "set_mark" (lock)
+--- @include "granted_now"
+--- @include "asks" (how)
+--- @include "drop" (queue)
+--- @include "evict_stalled" (lock, queue, claim, inbox)
+--- @include "counted" (holders)
+--- @include "look" (lock, queue, holders, inbox)
+--- @include "has_room" (holders)
+--- @include "keep" (lock, holders)
+--- @include "enter" (lock, clock, claim, holders, floor)
+--- @include "let_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "who_keeps_out" (queue, holders)
+--- @include "tell_place_lost" (lock, how, inbox, token)
+--- @include "count_waiters" (lock, queue, token, leaves, at_most)
+--- @include "tell_those_in_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "join" (lock, queue, how, inbox, token, me)
+--- @include "hinted" (queue, claim, holders, inbox)
+--- @include "pass_over" (lock, queue, claim, holders, inbox)
+
+local lasts = tonumber(ttl)
+if has_waited then lasts = math.min(lasts, CLAIM) end
+
+local holder, grace, granted = parse(value)
+local pttl = value and redis.call('PTTL', lock) or 0
+local left = without_grace(pttl, grace)
+if holder == token then
+  redis.call('ZREM', queue, me)
+  admit(mine, number, math.max(lasts, left))
+  enter()
+  if let_in(lasts) == false then return {3} end
+  return tonumber(phase)
+end
+if not holder and not look(value) then return {3} end
+local score = limit and redis.call('ZSCORE', holders, mine)
+if score then
+  redis.call('ZREM', queue, me)
+  local ends = math.max(now_ms() + lasts + 1, math.floor(score))
+  keep(ends - now_ms(), false, redis.call('PTTL', lock))
+  redis.call('ZADD', holders, string.format('%.0f', ends), mine)
+  return tonumber(phase)
+end
+
+local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
+if waiters == 0 and (is_over or limit) and has_room(number) then
+  tell_place_lost()
+  admit(mine, number, lasts)
+  enter()
+  return tonumber(phase)
+end
+if is_over and waiters > 0 and not drop_stuck() then return {3} end
+local others_wait = has_waited
+if joins and not redis.call('ZSCORE', queue, me) then
+  local is_full
+  waiters, is_full = count_waiters()
+  if is_full then
+    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+  end
+  others_wait = waiters > 0
+end
+
+if not limit and not is_over then
+  if waits then
+    -- As in acquire.lua.
+    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
+    join()
+    set_mark(value, pttl, holder, grace)
+    if have_left then tell_those_in_front(holder, left) end
+  end
+  holder = holder or string.sub(value, 1, SHOWN)
+else
+  find_hinted()
+  if has_room(number) and not pass_over() then return {3} end
+  if waits then
+    join()
+    leave_unanswered()
+  end
+  holder, left = let_in(lasts)
+  if holder == false then return {3} end
+  if holder == token then return tonumber(phase) end
+  -- Those that waited have entered, or were dead.
+  if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number) then
+    admit(mine, number, lasts)
+    enter()
+    return tonumber(phase)
+  end
+  if inside > 0 and has_room(number) then left = hint_first(left) end
+  granted = inside > 0 and '' or granted_now()
+end
+local in_front = waits and redis.call('ZRANK', queue, me) or -1
+return {0, holder, left, time(), in_front, inside > 0 and who_keeps_out(number) or string.sub(granted, 2)}

@@ -1,0 +1,14 @@
+-- Reads the state of a lock.
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders
+-- Returns it as state.lua says, and the first 100 members of the queue if there are any.
+-- It changes nothing.
+local lock, queue, holders = KEYS[1], KEYS[2], KEYS[3]
+--- @include "shown"
+--- @include "state" (lock, queue, holders)
+local found = state()
+-- Without waiters the queue need not be readable.
+if found[1] and found[3] > 0 then
+  found[5] = redis.call('ZRANGE', queue, 0, 99)
+  for i, member in ipairs(found[5]) do found[5][i] = string.sub(member, 1, SHOWN) end
+end
+return found

@@ -1,0 +1,37 @@
+-- Tells the server who has a lock that its process has passed on: its value becomes the token of that one, and those that have
+-- had it meanwhile leave the queue. Renews it, too.
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[4] the claim
+-- ARGV[1] the token under which the server was told that it is held   ARGV[2], ARGV[3] as in renew.lua
+-- ARGV[4] the inbox of the process   ARGV[5] the ttl in their places; empty where they have none
+-- ARGV[6] and so on: the tokens of those that it was passed on to, one after the other; the last one has the lock now
+-- Returns 1, or 0 when none of all these tokens holds the lock.
+-- Idempotent: a second call finds the last token, and renews.
+local lock, queue, claim, inbox = KEYS[1], KEYS[2], KEYS[4], ARGV[4]
+--- @include "time"
+--- @include "value_of"
+--- @include "parse"
+--- @include "without_grace"
+--- @include "tell" (lock, queue, inbox)
+--- @include "all_told" (queue)
+local holder, grace, granted = parse(value_of(lock))
+local has_places, is_held, places = ARGV[5] ~= '', holder == ARGV[1], {}
+for i = 6, #ARGV do
+  -- As in release.lua.
+  is_held = is_held or holder == ARGV[i] and (i == #ARGV or not has_places)
+  places[i - 5] = ARGV[i] .. '|' .. ARGV[5] .. '|' .. inbox .. '|unfenced'
+end
+if not is_held then return 0 end
+local lasts = tonumber(ARGV[2])
+if ARGV[3] ~= 'exactly' then lasts = math.max(lasts, without_grace(redis.call('PTTL', lock), grace)) end
+-- First what a full server allows: it allows the rest of the script then.
+redis.call('PEXPIRE', lock, lasts + grace)
+if has_places then redis.call('ZREM', queue, unpack(places)) end
+if holder ~= ARGV[#ARGV] then granted = '=' .. string.sub(time(), 1, -7) end
+redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
+-- Those that have left were told when to ask. And as in renew.lua.
+if has_places or ARGV[3] == 'exactly' then
+  local waiters = all_told()
+  if #waiters == 0 or ARGV[3] == 'exactly' then redis.call('DEL', claim) end
+  tell(waiters, lasts, time(), '')
+end
+return 1

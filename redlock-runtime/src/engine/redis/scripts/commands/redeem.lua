@@ -1,0 +1,29 @@
+-- Takes over a lock whose holder has left it to whoever has the ticket.
+-- KEYS[1] to KEYS[4] as in acquire.lua   ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[7] as in acquire.lua
+-- ARGV[8] the token of the ticket, under which the lock was left
+-- Returns a fencing token (0: unfenced), or -1 when another token holds the lock, or -2 when it is free.
+-- Past its queue: to those who wait, the lock was held all the time. Idempotent by token, as acquire.lua.
+local lock, queue, clock, claim = unpack(KEYS)
+local token, ttl, _, inbox, _, floor, kind = unpack(ARGV)
+--- @include "time"
+--- @include "fence"
+--- @include "value_of"
+--- @include "parse"
+--- @include "without_grace"
+--- @include "granted_now"
+--- @include "put" (lock, claim)
+--- @include "tell" (lock, queue, inbox)
+--- @include "all_told" (queue)
+
+local value = value_of(lock)
+local holder, grace, granted = parse(value)
+local left = value and without_grace(redis.call('PTTL', lock), grace)
+-- In its grace, the time of the ticket is over.
+if not value or grace > 0 and left == 0 then return -2 end
+if holder ~= token and holder ~= ARGV[8] then return -1 end
+local waiters = redis.call('EXISTS', queue) == 1 and all_told() or {}
+local fence, lasts = kind == 'unfenced' and 0 or next_fence(clock, floor), tonumber(ttl)
+if holder == token then lasts = math.max(lasts, left) else granted = granted_now() end
+put(token .. granted, lasts, grace, waiters, inbox)
+tell(waiters, lasts, time(), '')
+return fence

@@ -1,0 +1,28 @@
+-- A queue in which no more may wait.
+-- at_most: so many may wait
+--- @with lock, queue, token, leaves, at_most
+--- @include "time"
+--- @include "read"
+--- @include "drop" (queue)
+--- @include "is_there" (lock, token, leaves)
+
+-- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.
+local LOOKED_AT_WHEN_FULL = 16
+
+-- Returns how many wait, and whether no more may. When as many wait as may, those that nobody hears leave: they are dead, and
+-- would keep others out of a lock that may be free for as long as their queue is there.
+local function count_waiters()
+  local waiters, most = redis.call('ZCARD', queue), tonumber(at_most)
+  if waiters < most then return waiters, false end
+  local from = time() % math.max(waiters - LOOKED_AT_WHEN_FULL + 1, 1)
+  local dead = {}
+  for _, member in ipairs(redis.call('ZRANGE', queue, from, from + LOOKED_AT_WHEN_FULL - 1)) do
+    local its_token, _, its_inbox = read(member)
+    if not its_token or not is_heard(its_token, its_inbox) then dead[#dead + 1] = member end
+  end
+  if #dead > 0 then
+    waiters = waiters - redis.call('ZREM', queue, unpack(dead))
+    have_left = true
+  end
+  return waiters, waiters >= most
+end

@@ -1,0 +1,30 @@
+-- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.
+--- @with lock, clock, claim, holders, floor
+--- @include "fence"
+--- @include "counted" (holders)
+--- @include "has_room" (holders)
+--- @include "keep" (lock, holders)
+local function enter()
+  if #entering == 0 then return end
+  local is_first = inside == #entering / 2
+  if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
+  local value = '%holders|' .. limit .. '|' .. phase
+  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  -- What was there before, if the lock was deleted.
+  if is_first then redis.call('DEL', holders, claim) end
+  local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
+  if is_undone then
+    redis.call('DEL', lock, holders)
+    -- This or the next one runs into the same error again.
+    redis.call('PEXPIRE', lock, px)
+  end
+  if not added then redis.call('ZADD', holders, unpack(entering)) end
+  if is_undone then
+    -- The server allows now what it has just refused. The lock is gone.
+    redis.call('DEL', holders)
+    error({err = 'TRYAGAIN the server has refused to count a caller'})
+  end
+  written, entering, entering_least = value, {}, 0
+end

@@ -1,0 +1,5 @@
+-- Returns the waiters to tell.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end

@@ -1,0 +1,19 @@
+-- The caller, `me`, has a place in the queue from now on.
+--- @with lock, queue, how, inbox, token, me
+--- @include "queue_ttl"
+--- @include "may_notify"
+--- @include "must_notify"
+--- @include "add" (queue, me)
+--- @include "tell_place_lost" (lock, how, inbox, token)
+local function join()
+  if not redis.call('ZSCORE', queue, me) then
+    tell_place_lost()
+    add(redis.call('ZCARD', queue))
+  else
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
+    -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
+    if redis.acl_check_cmd and not may_notify(inbox, '') then
+      must_notify(inbox, '')
+    end
+  end
+end

@@ -1,0 +1,12 @@
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
+-- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+--- @with lock, holders
+--- @include "grace"
+local function keep(lasts, value, has)
+  local px = lasts + GRACE
+  if not value and has >= px then return end
+  px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
+  if has > 0 then redis.call('PEXPIRE', holders, px) end
+  if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
+  return px
+end

@@ -1,0 +1,33 @@
+-- What a body leaves that runs once: its result, or that there is none.
+-- Nothing is stored when the token does not hold the lock. Idempotent: a result that is stored is not stored again.
+-- how: 'done': `result` is stored; 'undone': the body has not run, or has failed, and may run again; 'interrupted': it has begun
+-- value: of the lock   fingerprint: of the request, or '-'   lasts: how long the record lasts in ms
+-- Returns what the script returns, if the lock is not to be released; or nil, whether the token holds it, and whether the body is done.
+--- @with token, record
+--- @include "parse"
+--- @include "once" (record)
+local function keep_result(value, fingerprint, lasts, runner, how, result)
+  local found = recorded()
+  if found == nil then return redis.error_reply(NO_RECORD) end
+  local is_held, is_done = parse(value) == token, found and found.result
+  if is_held then
+    if how == 'done' then
+      -- First what a full server allows.
+      redis.call('DEL', record)
+      set_record(fingerprint, 'd', runner, token, result, lasts)
+      is_done = true
+    elseif how == 'undone' and found and not is_done and found.runner == runner then
+      if found.before then
+        -- It has failed in the place of a result that could not be decoded, and others may decode. The record is never absent: a script
+        -- that fails here has lost nothing. First what a full server allows.
+        redis.call('PEXPIRE', record, string.format('%.0f', found.left))
+        redis.call('SET', record, found.before, 'PX', string.format('%.0f', found.left))
+      else
+        redis.call('DEL', record)
+      end
+    end
+  elseif how == 'done' and is_done and found.runner == runner then
+    return 1
+  end
+  return nil, is_held, is_done
+end

@@ -1,0 +1,86 @@
+-- Those in front of the queue enter, as long as they may be inside together, each for a claim; the caller for `lasts`. An exclusive
+-- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
+-- mine: the member of the caller among the holders   number: how many it allows
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @include "claim"
+--- @include "most"
+--- @include "together"
+--- @include "time"
+--- @include "read"
+--- @include "without_tag"
+--- @include "number_of"
+--- @include "notify"
+--- @include "first_two" (queue)
+--- @include "all_told" (queue)
+--- @include "drop" (queue)
+--- @include "is_there" (lock, token, leaves)
+--- @include "grant_one" (lock, queue, clock, claim, floor, inbox)
+--- @include "counted" (holders)
+--- @include "has_room" (holders)
+--- @include "enter" (lock, clock, claim, holders, floor)
+--- @include "tell_each" (lock, queue, holders, inbox)
+
+-- So many one call lets in at most.
+local IN_ONE = 250
+
+-- As the holder in an answer: the value of the lock, and how many are inside.
+local function who_is_inside()
+  return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+end
+
+-- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
+-- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
+local function let_in(lasts)
+  if not holders then return false end
+  local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
+  while looked < MOST and not is_over do
+    local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
+    for i, member in ipairs(members) do
+      local next_token, next_ttl, next_inbox, its_kind = read(member)
+      if next_token and is_there(next_token, next_inbox) then
+        local its_number = number_of(its_kind)
+        is_over = not has_room(its_number)
+        if is_over then break end
+        if its_number == 1 then
+          redis.call('ZPOPMIN', queue, i)
+          local waiters = first_two()
+          if #waiters == 0 then redis.call('DEL', claim) end
+          if next_token == token then return token, waiters end
+          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+        end
+        is_over = #granted == IN_ONE
+        if is_over then
+          -- It asks at once, and goes on.
+          notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+          break
+        end
+        if next_token == token then
+          is_inside = true
+          admit(mine, its_number, lasts)
+        else
+          admit(next_token .. '|' .. its_number .. '|' .. without_tag(next_inbox), its_number, math.min(next_ttl, CLAIM))
+          granted[#granted + 1] = {next_token, next_inbox}
+        end
+      end
+      gone = i
+    end
+    if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
+    have_left = have_left or gone > 0
+    enter()
+    is_over = is_over or #members < size
+    looked, size = looked + gone, TOGETHER
+  end
+  if have_left and inside > 0 then
+    local waiters = first_two()
+    local _, _, first = read(waiters[1])
+    tell_each(first == inbox and waiters or all_told())
+  end
+  for _, its in ipairs(granted) do
+    notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
+  end
+  if is_inside then return token end
+  if not is_over then return false end
+  if inside == 0 then return nil end
+  return who_is_inside(), left_for(number), have_left
+end

@@ -1,0 +1,39 @@
+-- A first waiter that keeps out a caller that has room: see hinted.lua.
+--- @with lock, queue, claim, holders, inbox
+--- @include "claim"
+--- @include "queue_ttl"
+--- @include "time"
+--- @include "read"
+--- @include "without_tag"
+--- @include "notify"
+--- @include "drop" (queue)
+--- @include "counted" (holders)
+--- @include "hinted" (queue, claim, holders, inbox)
+
+-- Returns false when the caller has to call again.
+local function pass_over()
+  if not hinted or hinted.answers or hinted.waited < CLAIM + 0 or redis.call('ZRANGE', queue, 0, 0)[1] ~= hinted.member then
+    return true
+  end
+  local inboxes = drop({[without_tag(hinted.inbox)] = true})
+  if not inboxes then return false end
+  redis.call('DEL', claim)
+  hinted = nil
+  for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
+  return true
+end
+
+-- For a caller that did not get in. Returns when it asks again, in ms.
+local function hint_first(left)
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  local first_token, _, its_inbox = read(first)
+  if not its_inbox or without_tag(its_inbox) == without_tag(inbox) then return left end
+  if not hinted or hinted.member ~= first or hinted.waited >= CLAIM + 0 then
+    local noted = redis.pcall('SET', claim, now_ms() .. '|' .. first, 'PX', QUEUE_TTL)
+    if type(noted) == 'table' and noted.err then return left end
+    hinted = {waited = 0}
+    redis.call('PEXPIRE', queue, QUEUE_TTL - CLAIM)
+    notify(its_inbox, 'next|' .. first_token .. '|0|' .. time() .. '||' .. lock)
+  end
+  return math.max(CLAIM - hinted.waited, 1)
+end

@@ -1,0 +1,16 @@
+-- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
+-- so. Returns the mark.
+-- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
+-- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+--- @with lock, claim
+--- @include "grace"
+--- @include "queue_ttl"
+local function put(next_value, lasts, grace, waiters, next_inbox)
+  local mark = ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
+  end
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
+  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+  return mark
+end

@@ -1,0 +1,10 @@
+-- What a leader has written beside its lock.
+-- Returns the term, since when it leads in ms since 1970, the token of its lock, and what it announces; nil for no record. What
+-- a client of another kind has written is none: no record is longer than what is read of it, as in shown.lua.
+local function record_at(key)
+  local record = redis.pcall('GETRANGE', key, '0', '2047')
+  if type(record) == 'table' then
+    record = string.find(record.err, 'WRONGTYPE', 1, true) and '' or redis.call('GET', key) or ''
+  end
+  return string.match(record, '^(%d+)|(%d+)|([^|]+)|(.*)$')
+end

@@ -1,0 +1,34 @@
+-- Reads the state of a lock. `holders`: those of a counted one.
+-- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
+-- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
+-- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}.
+--- @with lock, queue, holders
+--- @include "shown"
+--- @include "value_of"
+--- @include "parse"
+--- @include "without_grace"
+local function state()
+  local value = value_of(lock)
+  local holder, grace, granted = parse(value)
+  local left = without_grace(redis.call('PTTL', lock), grace)
+  if grace > 0 and left == 0 then value, holder = false, nil end
+  local found = {holder or value and string.sub(value, 1, SHOWN), left, redis.call('ZCARD', queue), string.sub(granted, 2)}
+  if not value or not string.find(value, '^%%holders|%d+|%d+$') then return found end
+  local now, over, inside = redis.call('TIME'), 0, {}
+  local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+  repeat
+    local page = redis.call('ZRANGE', holders, over, over + 99, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      local lasts = math.ceil(page[i + 1]) - now_ms
+      if lasts > 0 then
+        inside[#inside + 1], inside[#inside + 2] = string.sub(page[i], 1, SHOWN), lasts
+      else
+        over = over + 1
+      end
+    end
+  until #inside > 0 or #page < 200
+  local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
+  -- It is free, as soon as one of us asks.
+  if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
+  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {redis.call('ZCARD', holders) - over, unpack(inside)}}
+end

@@ -1,0 +1,26 @@
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+--- @include "read"
+--- @include "notify"
+--- @include "first_behind" (queue)
+local function tell(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end

@@ -1,0 +1,2 @@
+-- Members that are read together.
+local TOGETHER = 250
