@@ -395,36 +395,7 @@ impl Link {
                 }
                 State::Down { .. } => return Poll::Pending,
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
-                    Ok(connection) => {
-                        self.failures = 0;
-                        let (abilities, server_info) = match &connection.kind {
-                            Kind::Redis(connection) => (connection.abilities(), connection.server_info()),
-                            Kind::Memory { .. } => MemoryNode::server_info(now),
-                        };
-                        let look_again = if connection.hands_over() {
-                            self.without_hand_off = Some(0);
-                            None
-                        } else {
-                            let times = self.without_hand_off.as_mut();
-                            times.map(|times| {
-                                *times += 1;
-                                now.after(LOOK_AGAIN.pause(*times - 1))
-                            })
-                        };
-                        self.state = State::Up(Box::new(Up {
-                            connection,
-                            in_flight: VecDeque::new(),
-                            window: Window::new(server_info.round_trip, now),
-                            heard: now,
-                            was_idle: false,
-                            standby: None,
-                            grant_was_first: false,
-                            look_again,
-                            refused: Vec::new(),
-                            in_doubt_until: self.in_doubt_until,
-                        }));
-                        return Poll::Ready(TransportEvent::Connected { abilities, server_info });
-                    }
+                    Ok(connection) => return Poll::Ready(self.on_connected(now, connection)),
                     Err(trouble) => {
                         self.state = State::Down { until: now.after(RECONNECT.pause(self.failures)) };
                         self.failures = self.failures.saturating_add(1);
@@ -452,6 +423,37 @@ impl Link {
                 }
             }
         }
+    }
+
+    fn on_connected(&mut self, now: Moment, connection: Connection) -> TransportEvent {
+        self.failures = 0;
+        let (abilities, server_info) = match &connection.kind {
+            Kind::Redis(connection) => (connection.abilities(), connection.server_info()),
+            Kind::Memory { .. } => MemoryNode::server_info(now),
+        };
+        let look_again = if connection.hands_over() {
+            self.without_hand_off = Some(0);
+            None
+        } else {
+            let times = self.without_hand_off.as_mut();
+            times.map(|times| {
+                *times += 1;
+                now.after(LOOK_AGAIN.pause(*times - 1))
+            })
+        };
+        self.state = State::Up(Box::new(Up {
+            connection,
+            in_flight: VecDeque::new(),
+            window: Window::new(server_info.round_trip, now),
+            heard: now,
+            was_idle: false,
+            standby: None,
+            grant_was_first: false,
+            look_again,
+            refused: Vec::new(),
+            in_doubt_until: self.in_doubt_until,
+        }));
+        TransportEvent::Connected { abilities, server_info }
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "repeated-release-in-a-cluster-says-lost",
         wrong: "A release that a node has done, but not answered, is repeated, and its caller hears that the lock was lost.",
         violates: TRUE_OUTCOME,
-        edits: &[edit(REDIRECT, "if in_flight.unanswered\n", "if false\n")],
+        edits: &[edit(REDIRECT, "Reply::NotHeld if was_unanswered", "Reply::NotHeld if false")],
     },
     Mutant {
         name: "renewal-forgets-max-hold",

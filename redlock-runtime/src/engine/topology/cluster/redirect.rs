@@ -15,7 +15,9 @@ use super::slot_queue::Deferred;
 use super::{Cluster, REDIRECTS};
 use crate::base::clock::Moment;
 use crate::base::telemetry;
-use crate::engine::protocol::{Action, IN_THE_MIDDLE, Id, Redirect, Refusal, Reply, Request, Verdict};
+use crate::engine::protocol::{
+    Action, Disconnected, IN_THE_MIDDLE, Id, Redirect, Refusal, Reply, Request, Verdict,
+};
 use crate::engine::redis::requests::connection::INBOX_MOVED;
 use crate::engine::topology::link::TransportEvent;
 
@@ -54,17 +56,8 @@ impl Cluster {
                 self.send_pages(now);
             }
             TransportEvent::Unreachable(trouble) => {
-                if member.trouble.as_ref() != Some(&trouble) {
-                    telemetry::unreachable(&trouble.reason);
-                }
-                member.trouble = Some(trouble.clone());
-                self.serve_all_queues();
-                let all = self.members.iter().flatten().all(|member| member.trouble.is_some());
-                if !self.connected && all {
-                    self.events.push_back(TransportEvent::Unreachable(trouble));
-                }
-                self.send_pages(now);
-                self.learn_soon(now);
+                let before = member.trouble.replace(trouble.clone());
+                self.on_unreachable(now, trouble, before.as_ref());
             }
             TransportEvent::Broke { reason, unanswered, .. } => {
                 telemetry::broke(&reason);
@@ -93,6 +86,20 @@ impl Cluster {
                 self.events.push_back(event);
             }
         }
+    }
+
+    /// A member cannot be reached. `before`: why it could not be before.
+    fn on_unreachable(&mut self, now: Moment, trouble: Disconnected, before: Option<&Disconnected>) {
+        if before != Some(&trouble) {
+            telemetry::unreachable(&trouble.reason);
+        }
+        self.serve_all_queues();
+        let all = self.members.iter().flatten().all(|member| member.trouble.is_some());
+        if !self.connected && all {
+            self.events.push_back(TransportEvent::Unreachable(trouble));
+        }
+        self.send_pages(now);
+        self.learn_soon(now);
     }
 
     /// The reply for the caller, or `None` when the request is sent again.
@@ -132,38 +139,10 @@ impl Cluster {
             Reply::Refused(Refusal::Transient(reason))
                 if !is_told && now.since(in_flight.since) < self.limit =>
             {
-                queue.pause(now);
-                // A slot that is being moved still belongs to this node.
-                let moving = reason.starts_with("TRYAGAIN");
-                queue.reason = Some(Arc::clone(&reason));
-                let in_the_middle = reason.contains(IN_THE_MIDDLE);
-                in_flight.unanswered |= in_the_middle;
-                let request = if in_the_middle { request.repeated() } else { request };
-                let deferred = Deferred { in_flight, id, request };
-                self.tell_delay(&deferred, reason);
-                self.defer(now, deferred);
-                if !moving {
-                    self.learn_soon(now);
-                }
+                self.try_later(now, Deferred { in_flight, id, request }, reason);
                 return None;
             }
-            Reply::Refused(Refusal::Transient(reason))
-                if in_flight.unanswered || reason.contains(IN_THE_MIDDLE) =>
-            {
-                Reply::Refused(Refusal::OutcomeUnknown(reason))
-            }
-            // It may have been done over the connection that broke.
-            Reply::Acquire(Verdict::Skipped) if in_flight.unanswered => Reply::Refused(
-                Refusal::OutcomeUnknown("the connection to a node of the Cluster broke".into()),
-            ),
-            // It was done over the connection that broke.
-            Reply::NotHeld
-                if in_flight.unanswered
-                    && matches!(request.action, Action::Release | Action::ExpireLater) =>
-            {
-                Reply::Done
-            }
-            reply => reply,
+            reply => after_a_break(in_flight.unanswered, request.action, reply),
         };
         if !matches!(reply, Reply::Refused(_)) {
             queue.served(&in_flight, &request);
@@ -174,6 +153,25 @@ impl Cluster {
             (_, reply) => reply,
         };
         Some(((id, request), reply))
+    }
+
+    /// The node cannot serve the slot now: the request is sent again after a pause.
+    fn try_later(&mut self, now: Moment, mut deferred: Deferred, reason: Arc<str>) {
+        if let Some(queue) = self.slot_queues.get_mut(&deferred.in_flight.slot) {
+            queue.pause(now);
+            queue.reason = Some(Arc::clone(&reason));
+        }
+        if reason.contains(IN_THE_MIDDLE) {
+            deferred.in_flight.unanswered = true;
+            deferred.request = deferred.request.repeated();
+        }
+        // A slot that is being moved still belongs to this node.
+        let moving = reason.starts_with("TRYAGAIN");
+        self.tell_delay(&deferred, reason);
+        self.defer(now, deferred);
+        if !moving {
+            self.learn_soon(now);
+        }
     }
 
     /// Another node has the slot, or will have it soon.
@@ -238,6 +236,24 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+/// What a reply says to a request that `was_unanswered` over a connection that broke.
+fn after_a_break(was_unanswered: bool, action: Action, reply: Reply) -> Reply {
+    match reply {
+        Reply::Refused(Refusal::Transient(reason)) if was_unanswered || reason.contains(IN_THE_MIDDLE) => {
+            Reply::Refused(Refusal::OutcomeUnknown(reason))
+        }
+        // It may have been done over the connection that broke.
+        Reply::Acquire(Verdict::Skipped) if was_unanswered => {
+            Reply::Refused(Refusal::OutcomeUnknown("the connection to a node of the Cluster broke".into()))
+        }
+        // It was done over the connection that broke.
+        Reply::NotHeld if was_unanswered && matches!(action, Action::Release | Action::ExpireLater) => {
+            Reply::Done
+        }
+        reply => reply,
     }
 }
 

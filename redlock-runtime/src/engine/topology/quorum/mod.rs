@@ -164,15 +164,7 @@ impl Quorum {
     /// `vote`: the call that voted for the lock which this request releases. A node that was not
     /// sent the vote yet is sent neither.
     fn put_after(&mut self, now: Moment, id: Id, request: Request, vote: Option<Id>) {
-        let action = match request.action {
-            Action::Acquire(mode) => Action::Vote { fence: self.estimate.next(now), late: mode.is_late() },
-            Action::Renew { shortens, .. } => Action::Repair { shortens },
-            // Then it takes away what it has seen: a request that arrives late must not hit a later
-            // holder.
-            // The nodes keep no record of a leader.
-            Action::ForceRelease | Action::Leader => Action::Inspect,
-            action => action,
-        };
+        let action = self.action_on_nodes(now, request.action);
         if let Action::Vote { .. } | Action::Repair { .. } | Action::ExpireLater = action {
             self.settings.max_ttl = self.settings.max_ttl.max(request.ttl);
         }
@@ -211,17 +203,33 @@ impl Quorum {
         if let Action::Watch | Action::WatchHolder = action {
             self.changes.forget(&request.name);
         }
-        let limit = match call.request.action {
+        self.timers.set(call_id, Some(now.after(self.first_limit(&call.request))));
+        self.calls.insert(call_id, call);
+        self.settle(now, call_id, false);
+    }
+
+    /// What the nodes are asked for first.
+    fn action_on_nodes(&mut self, now: Moment, action: Action) -> Action {
+        match action {
+            Action::Acquire(mode) => Action::Vote { fence: self.estimate.next(now), late: mode.is_late() },
+            Action::Renew { shortens, .. } => Action::Repair { shortens },
+            // Then it takes away what it has seen: a request that arrives late must not hit a later
+            // holder. The nodes keep no record of a leader.
+            Action::ForceRelease | Action::Leader => Action::Inspect,
+            action => action,
+        }
+    }
+
+    /// The time limit of the first round.
+    fn first_limit(&self, request: &Request) -> Duration {
+        match request.action {
             Action::Inspect | Action::Leader | Action::List { .. } | Action::Ping { .. } => {
                 self.settings.io_timeout
             }
             // For each of two rounds.
             Action::ForceRelease => self.settings.io_timeout / 2,
             _ => self.time_limit(request.ttl),
-        };
-        self.timers.set(call_id, Some(now.after(limit)));
-        self.calls.insert(call_id, call);
-        self.settle(now, call_id, false);
+        }
     }
 
     /// How long a call waits for an answer that it does not need if the others agree: as the
@@ -304,6 +312,14 @@ impl Quorum {
                 self.settle(now, call_id, false);
                 return;
             }
+        };
+        self.answer(now, call_id, reply, timed_out);
+    }
+
+    /// Gives the caller its reply, and ends the call once no node need be heard.
+    fn answer(&mut self, now: Moment, call_id: Id, reply: Reply, timed_out: bool) {
+        let Some(call) = self.calls.get_mut(&call_id) else {
+            return;
         };
         let was_answered = std::mem::replace(&mut call.is_answered, true);
         let is_to_be_heard = matches!(call.action, Action::Release | Action::TakeAway);
