@@ -52,13 +52,17 @@ impl Lock {
     /// A caller asks for the lock.
     pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
         // The server counts where there is no cohort.
-        let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
-        if cx.settings.cohort > 0 && ask.queues() && waiters >= ask.max_waiters {
-            ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
-            return;
+        if cx.settings.cohort > 0 && ask.queues() {
+            let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
+            if waiters >= ask.max_waiters {
+                ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
+                return;
+            }
         }
-        let other = self.inside().next().map(|(_, held)| held.lease().limit());
-        compare_limits(cx, &ask, other);
+        if ask.limit.is_counted() {
+            let other = self.inside().next().map(|(_, held)| held.lease().limit());
+            compare_limits(cx, &ask, other);
+        }
         cx.attempts.insert(id, &ask.name);
         ask.kind = cx.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked

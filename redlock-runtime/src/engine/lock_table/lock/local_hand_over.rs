@@ -50,14 +50,13 @@ impl Lock {
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
+        if self.first_id().is_none() || !cx.connection.is_up() {
+            return Some(held);
+        }
         // The server has given the lock to another attempt of this process, which passes it on; or it lets
         // in those that come next, as many as there is room for, or keeps a result.
         let goes_back = held.is_former() || held.is_counted() || held.runs_once() || held.limits_rate();
-        if goes_back
-            || self.first_id().is_none()
-            || !cx.connection.is_up()
-            || !held.may_be_handed_over(cx.now)
-        {
+        if goes_back || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
         while let Some((next_id, next)) = self.first() {
