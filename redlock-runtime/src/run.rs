@@ -183,8 +183,8 @@ pin_project! {
             #[pin]
             call: Call,
         },
+        // The output is `Pending` before it is kept, and once it is returned.
         Release { output: Poll<Result<F::Output, LockError>>, ending: Ending },
-        Done,
     }
 }
 
@@ -213,19 +213,37 @@ impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
         if let OutputProjection::Body { call, .. } = self.as_mut().project()
             && let Some(ending) = call.release()
         {
-            let output = std::mem::replace(polled, Poll::Pending);
-            self.set(Self::Release { output, ending });
+            self.set(Self::Release { output: Poll::Pending, ending });
         }
-        if let OutputProjection::Release { output, ending } = self.as_mut().project()
-            && let Poll::Ready(released) = ending.poll(cx)
-        {
-            if let Err(error) = released {
-                *output = Poll::Ready(Err(error));
-            }
-            std::mem::swap(polled, output);
-            self.set(Self::Done);
+        if let OutputProjection::Release { output, ending } = self.project() {
+            poll_release(ending, cx, output, polled);
         }
     }
+}
+
+/// Keeps the output of a body in `kept` while its lock is released. A function of its own, because
+/// it is the same for all bodies with an output of one type.
+#[inline(never)]
+fn poll_release<R>(
+    ending: &mut Ending,
+    cx: &mut Context<'_>,
+    kept: &mut Poll<Result<R, LockError>>,
+    polled: &mut Poll<Result<R, LockError>>,
+) {
+    let released = ending.poll(cx);
+    // The first poll puts the output away if the release is pending, the last one takes it out.
+    if released.is_pending() == polled.is_ready() {
+        std::mem::swap(kept, polled);
+    }
+    if let Poll::Ready(Err(error)) = released {
+        set_failed(polled, error);
+    }
+}
+
+/// Drops the output, if there is one, and puts the error in its place.
+#[inline(never)]
+fn set_failed<R>(polled: &mut Poll<Result<R, LockError>>, error: LockError) {
+    *polled = Poll::Ready(Err(error));
 }
 
 pin_project! {
@@ -273,7 +291,7 @@ impl<B: Start<F>, F: Future> Future for OutputIsKeptUntilReleased<B, F> {
             OutputProjection::Body { body, call, .. } => {
                 call.poll(cx, &mut Parts { body, polled: &mut polled })
             }
-            OutputProjection::Release { .. } | OutputProjection::Done => true,
+            OutputProjection::Release { .. } => true,
         };
         if is_done {
             self.release(cx, &mut polled);
@@ -326,7 +344,7 @@ impl<B: Start<F>, F: Future> Body for Parts<'_, B, F> {
 
     fn fail(&mut self, error: LockError) {
         self.body.as_mut().end();
-        *self.polled = Poll::Ready(Err(error));
+        set_failed(self.polled, error);
     }
 }
 
@@ -339,17 +357,20 @@ impl<B, F> Slot<B, F> {
 
 /// The release of a lock whose body is done.
 struct Ending {
-    outcome: PendingRelease,
+    /// `None` once it is known.
+    outcome: Option<PendingRelease>,
     key: Option<Arc<str>>,
 }
 
 impl Ending {
     fn of(guard: &LockGuard, on_lost: OnLost) -> Self {
-        Self { key: named_when_lost(guard, on_lost), outcome: guard.begin_release() }
+        Self { key: named_when_lost(guard, on_lost), outcome: Some(guard.begin_release()) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
-        let released = ready!(Pin::new(&mut self.outcome).poll(cx));
+        let Some(outcome) = &mut self.outcome else { return Poll::Pending };
+        let released = ready!(Pin::new(outcome).poll(cx));
+        self.outcome = None;
         Poll::Ready(after_release(self.key.take(), &released))
     }
 }
