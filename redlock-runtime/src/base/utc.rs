@@ -1,38 +1,33 @@
-//! A time as people read it, without a time zone of their own.
+//! Times as text, in UTC.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// In seconds.
-const DAY: u64 = 86_400;
+use humantime::{format_rfc3339_millis, format_rfc3339_seconds};
 
-/// A time as people read it: `2026-11-26 10:00:00 UTC`, with the milliseconds if there are some.
+/// The last time that humantime writes, since 1970: the end of the year 9999. It panics before 1970.
+const LAST: Duration = Duration::from_millis(253_402_300_799_999);
+
+/// Writes a time as people read it: `2026-11-26 10:00:00 UTC`, with its milliseconds if it has some.
 pub(crate) fn utc(time: SystemTime) -> String {
-    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, millis) = (since_1970.as_secs(), since_1970.subsec_millis());
-    let [year, month, day] = date_of(seconds / DAY);
-    let of_day = seconds % DAY;
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let fraction = if millis > 0 { format!(".{millis:03}") } else { String::new() };
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction} UTC")
+    let time = writable(time);
+    let has_millis = time.duration_since(UNIX_EPOCH).is_ok_and(|since_1970| since_1970.subsec_millis() > 0);
+    let text = if has_millis { format_rfc3339_millis(time) } else { format_rfc3339_seconds(time) };
+    text.to_string().replace('T', " ").replace('Z', " UTC")
 }
 
-/// Year, month and day of the day with this number since 1970: years are counted from March on, so
-/// that a leap day is the last one of its year.
-fn date_of(days: u64) -> [u64; 3] {
-    let days = days.saturating_add(719_468);
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    [era.saturating_mul(400) + year_of_era + u64::from(month <= 2), month, day]
+/// Writes a time as programs read it, to the second: `2026-11-26T10:00:00Z`.
+#[cfg(feature = "tracing")]
+pub(crate) fn rfc3339(time: SystemTime) -> String {
+    format_rfc3339_seconds(writable(time)).to_string()
+}
+
+/// Returns the nearest time that can be written: a token that another program wrote may hold any.
+fn writable(time: SystemTime) -> SystemTime {
+    UNIX_EPOCH + time.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -47,5 +42,17 @@ mod tests {
             assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), text);
         }
         assert_eq!(utc(UNIX_EPOCH + Duration::from_millis(1_500)), "1970-01-01 00:00:01.500 UTC");
+    }
+
+    #[test]
+    fn a_time_out_of_range_is_written_as_the_nearest_one() {
+        assert_eq!(utc(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(UNIX_EPOCH + LAST + Duration::from_secs(1)), "9999-12-31 23:59:59.999 UTC");
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn the_log_has_times_that_programs_read() {
+        assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(1_795_347_005_900)), "2026-11-22T11:30:05Z");
     }
 }

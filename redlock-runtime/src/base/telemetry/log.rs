@@ -11,6 +11,8 @@ use crate::base::error::Holder;
 use crate::base::error::LockError;
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
+#[cfg(feature = "tracing")]
+use crate::base::utc::rfc3339;
 
 /// Logged once for each connection to a server that hands no locks over.
 pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool) {
@@ -169,8 +171,8 @@ pub(super) fn waits_long(
             waited_ms,
             holder = &*holder.who(),
             holder_function = holder.function(),
-            holder_asked_at = holder.asked().map(utc),
-            holder_granted_at = holder.granted().map(utc),
+            holder_asked_at = holder.asked().map(rfc3339),
+            holder_granted_at = holder.granted().map(rfc3339),
             in_front = in_front.map(number),
             waiters = number(*waiters),
             waiters_here = number(waiters_here),
@@ -229,37 +231,4 @@ where
 #[cfg(feature = "tracing")]
 pub(super) fn milliseconds(time: Duration) -> i64 {
     number(time.as_millis())
-}
-
-/// As in `2026-11-22T11:30:05Z`.
-#[cfg(feature = "tracing")]
-fn utc(time: std::time::SystemTime) -> String {
-    let seconds = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, in cycles of 400 years:
-    // <https://howardhinnant.github.io/date_algorithms.html>.
-    let shifted = days + 719_468;
-    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = 400 * cycle + year + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(all(test, feature = "tracing"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_shown_in_utc() {
-        let shown = |seconds| utc(std::time::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
-        assert_eq!(shown(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(shown(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(shown(1_795_347_005), "2026-11-22T11:30:05Z");
-        assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00Z");
-    }
 }
