@@ -10,8 +10,8 @@ use crate::base::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
 use crate::base::limit::Limit;
 use crate::base::owner::Origin;
 use crate::base::telemetry;
-use crate::base::tick::{Tick, Ticks};
-use crate::engine::protocol::Once;
+use crate::base::tick::Ticks;
+use crate::engine::protocol::{Kind, Once, OnceRequest, Run, TickRequest};
 use crate::manager::LockManager;
 use crate::reentrancy::{self, BE_REENTRANT, Hold};
 use crate::ticket::Ticket;
@@ -289,8 +289,18 @@ impl Options {
     }
 
     /// The tick, of a request that was checked.
-    pub(crate) fn tick(&self, key: &Arc<str>) -> Result<Option<Box<Tick>>, LockError> {
-        self.ticks().map(|ticks| ticks.checked(key).map(Box::new)).transpose()
+    /// That no more than one of these was chosen was checked before.
+    pub(crate) fn kind(&self, key: &Arc<str>, asked: Moment) -> Result<Kind, LockError> {
+        if let Some(ticks) = self.ticks() {
+            return Ok(TickRequest::of(ticks.checked(key)?, asked));
+        }
+        if let Some(once) = self.once() {
+            return Ok(OnceRequest::of(Arc::clone(once), Run::Undone));
+        }
+        Ok(match self.ticket() {
+            Some(ticket) => Kind::Ticket(ticket.token().clone()),
+            None => Kind::of_limit(self.sharing.limit()),
+        })
     }
 
     fn ticks(&self) -> Option<&Ticks> {

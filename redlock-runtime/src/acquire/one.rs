@@ -176,7 +176,7 @@ impl Options {
             .token(process, &self.origin)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
-        let tick = self.tick(&key)?;
+        let kind = self.kind(&key, deadline.started)?;
         let min_hold = self.min_hold.filter(|min_hold| !min_hold.is_zero());
         let ask = Box::new(Ask {
             name,
@@ -185,12 +185,8 @@ impl Options {
             renew: self.renew,
             max_hold: self.max_hold(manager),
             min_hold,
-            keeps: min_hold.filter(|_| self.sharing != Sharing::Exclusive),
-            // It was checked before.
-            limit: self.sharing.limit(),
-            tick,
-            ticket: self.ticket().map(|ticket| ticket.token().clone()),
-            once: self.once().cloned(),
+            keeps: min_hold.filter(|_| self.sharing != Sharing::Exclusive).unwrap_or_default(),
+            kind,
             fenced: self.fenced,
             one_try: deadline.one_try,
             after,
@@ -200,7 +196,7 @@ impl Options {
             caller: Some(caller),
             call: self.call.clone(),
             origin: self.origin.clone(),
-            kind: None,
+            hold_kind: None,
         });
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);

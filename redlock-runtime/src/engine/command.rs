@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::protocol::{Action, Confirmation, Disconnected, Id, Once, Reply, Request, Run};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Kind, Reply, Request, Run};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
 use crate::base::lease::Lease;
-use crate::base::limit::Limit;
 use crate::base::outcome::ReleaseOutcome;
 use crate::base::owner::Origin;
 use crate::base::telemetry;
-use crate::base::tick::Tick;
 use crate::base::token::Token;
 use crate::engine::hold_times::HoldKind;
 
@@ -117,16 +115,9 @@ pub(crate) struct Ask {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     /// The `min_hold` of a lock that limits how many bodies begin in that time, over all processes: the
-    /// server keeps the lock for so long whatever becomes of its holder.
-    pub(crate) keeps: Option<Duration>,
-    /// How many may be inside at once.
-    pub(crate) limit: Limit,
-    /// The tick that the lock is for: one body for each.
-    pub(crate) tick: Option<Box<Tick>>,
-    /// The token of a ticket, which is redeemed: the lock is taken over, and not waited for.
-    pub(crate) ticket: Option<Token>,
-    /// Its body runs once.
-    pub(crate) once: Option<Arc<Once>>,
+    /// server keeps the lock for so long whatever becomes of its holder. Zero for other locks.
+    pub(crate) keeps: Duration,
+    pub(crate) kind: Kind,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
     pub(crate) fenced: bool,
     /// A busy lock is an error at once.
@@ -144,7 +135,7 @@ pub(crate) struct Ask {
     pub(crate) call: telemetry::Call,
     pub(crate) origin: Origin,
     /// That of the origin, once the table has the request.
-    pub(crate) kind: HoldKind,
+    pub(crate) hold_kind: HoldKind,
 }
 
 /// How an attempt ends for its caller.
@@ -179,22 +170,17 @@ impl Ask {
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
         let mut lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
-        lease.set_limit(self.limit);
-        if let Some(at_ms) = self.tick.as_ref().and_then(|tick| tick.at_ms) {
+        lease.set_limit(self.kind.limit());
+        if let Some(at_ms) = self.kind.tick().and_then(|of| of.tick.at_ms) {
             lease.set_tick(at_ms);
         }
-        if self.is_run() {
+        if self.kind.is_run() {
             lease.set_run();
         }
         if self.min_hold.is_some() {
             lease.notes_begin();
         }
         lease
-    }
-
-    /// True for a tick, or for a body that runs once: later callers find it done.
-    pub(crate) fn is_run(&self) -> bool {
-        self.tick.is_some() || self.once.is_some()
     }
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {
@@ -204,7 +190,7 @@ impl Ask {
     /// True when it waits behind others. One with a single try does not, nor does one with a
     /// ticket.
     pub(crate) fn queues(&self) -> bool {
-        !self.one_try && self.ticket.is_none()
+        !self.one_try && !self.kind.has_ticket()
     }
 
     /// True without a time limit: not even a wrong password ends it, because an operator may

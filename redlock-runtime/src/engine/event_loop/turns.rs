@@ -12,12 +12,11 @@ use tokio::task::{consume_budget, yield_now};
 
 use super::*;
 use crate::base::clock::Moment;
-use crate::base::limit::Limit;
 use crate::base::owner::Origin;
 use crate::base::token::Token;
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::memory::MemoryNode;
-use crate::engine::protocol::{ConnectionEvent, Id};
+use crate::engine::protocol::{ConnectionEvent, Id, Kind};
 use crate::engine::topology::link::{Link, Node};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -52,11 +51,8 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         renew: true,
         max_hold: None,
         min_hold: None,
-        keeps: None,
-        limit: Limit::ONE,
-        tick: None,
-        ticket: None,
-        once: None,
+        keeps: Duration::ZERO,
+        kind: Kind::EXCLUSIVE,
         fenced: true,
         one_try: false,
         after: None,
@@ -66,7 +62,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         caller: Some(caller),
         call: telemetry::Call::default(),
         origin: Origin::Unnamed,
-        kind: None,
+        hold_kind: None,
     });
     (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
 }

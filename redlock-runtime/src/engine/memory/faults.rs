@@ -15,7 +15,7 @@ use crate::base::limit::Limit;
 use crate::base::owner::Origin;
 use crate::base::token::{self, Token, TokenSource};
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Disconnected, Id, Inspection, Mode, Refusal, Reply, Request, Verdict,
+    Action, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Refusal, Reply, Request, Verdict,
 };
 
 /// The ttl that another holder renews all the time.
@@ -200,7 +200,7 @@ impl MemoryNode {
             .map_err(|error| LockError::unavailable(key, token::no_random(error)))?;
         let ttl = lasts.unwrap_or(TTL);
         let request = Request::new(Action::Acquire(Mode::OneTry), Arc::clone(name), token.clone(), ttl);
-        match self.execute_here(&Request { limit, ..request }) {
+        match self.execute_here(&Request { kind: Kind::of_limit(limit), ..request }) {
             Reply::Acquire(Verdict::Busy { holder, .. }) => {
                 return Err(LockError::Busy { key: Arc::clone(key), holder: holder.into() });
             }

@@ -33,8 +33,8 @@ use crate::base::limit::Limit;
 use crate::base::token::{self, Token};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
-    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Record, Reply,
-    Request, ServerInfo, ServerTime, Verdict,
+    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Place, Push, PushKind, Record,
+    Reply, Request, ServerInfo, ServerTime, Verdict,
 };
 use counted::{Inside, Member};
 use faults::Faults;
@@ -161,9 +161,9 @@ struct Waiter {
 
 impl Waiter {
     fn of(request: &Request, inbox: &Inbox) -> Self {
-        let &Request { ref token, ttl, fenced, limit, .. } = request;
-        let (token, once, inbox) = (token.clone(), request.once().is_some(), inbox.clone());
-        Self { token, ttl, fenced, limit, once, inbox }
+        let &Request { ref token, ttl, fenced, ref kind, .. } = request;
+        let (token, limit, inbox) = (token.clone(), kind.limit(), inbox.clone());
+        Self { token, ttl, fenced, limit, once: matches!(kind, Kind::Once(_)), inbox }
     }
 
     fn in_front(&self) -> InFront {
@@ -263,21 +263,16 @@ impl MemoryNode {
         drop(lock.holder.take_if(|holder| holder.expires <= now));
         lock.drop_expired(&request.name, inbox, now);
         let reply = match request.action {
-            Action::Acquire(mode) if request.tick().is_some() => {
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
                 let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
-                Reply::Acquire(ticks.acquire(request, mode, lock, now, acquire))
-            }
-            Action::Acquire(mode) if request.once().is_some() => {
-                let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
-                Reply::Acquire(records.acquire(request, lock, now, acquire))
+                Reply::Acquire(match &request.kind {
+                    Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
+                    Kind::Once(of) => records.acquire(request, of, lock, now, acquire),
+                    Kind::Counted { limit, .. } => lock.enter(request, *limit, mode, inbox, now, clock),
+                    _ => lock.acquire(request, mode, inbox, now, clock),
+                })
             }
             Action::Release if records.finish(request, lock, now) => Reply::Done,
-            Action::Acquire(mode) if request.limit.is_counted() => {
-                Reply::Acquire(lock.enter(request, mode, inbox, now, clock))
-            }
-            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
-                Reply::Acquire(lock.acquire(request, mode, inbox, now, clock))
-            }
             Action::Reserve { count } if lock.is(&request.token) => {
                 *clock = clock.saturating_add(count.into());
                 Reply::Reserved { last: *clock }
@@ -456,13 +451,13 @@ impl Lock {
     fn busy(&self, request: &Request, now: Moment, asks_again: Option<Duration>) -> Verdict {
         let place = self.queue.iter().position(|waiter| waiter.token == request.token);
         let place = place.and_then(|in_front| u32::try_from(in_front).ok());
-        let mut holder = self.seen(request.limit, now);
+        let limit = request.kind.limit();
+        let mut holder = self.seen(limit, now);
         holder.expires_in = asks_again.or(holder.expires_in);
         if self.holder.is_none() {
-            holder.owner = self.inside.next_to_end(request.limit);
+            holder.owner = self.inside.next_to_end(limit);
             let first = self.queue.front().filter(|first| first.token != request.token);
-            holder.waiter =
-                first.filter(|_| self.inside.has_room(request.limit)).map(Waiter::in_front).map(Box::new);
+            holder.waiter = first.filter(|_| self.inside.has_room(limit)).map(Waiter::in_front).map(Box::new);
         }
         Verdict::Busy { holder, place: place.map(|in_front| Place { in_front, at: server_time(now) }) }
     }
@@ -476,12 +471,13 @@ impl Lock {
     fn enter(
         &mut self,
         request: &Request,
+        limit: Limit,
         mode: Mode,
         inbox: &Inbox,
         now: Moment,
         clock: &mut u64,
     ) -> Verdict {
-        let (name, token, limit) = (&request.name, &request.token, request.limit);
+        let (name, token) = (&request.name, &request.token);
         if self.is_free() {
             self.drop_stuck(name, inbox);
         }
@@ -603,9 +599,7 @@ impl Lock {
 
     /// The lock was passed on: it is held under each of these tokens.
     fn is_held_by(&self, request: &Request) -> bool {
-        let passed_on = request.passed_on.as_ref();
-        self.is(&request.token)
-            || passed_on.is_some_and(|passed_on| passed_on.to.iter().any(|to| self.is(to)))
+        self.is(&request.token) || request.other_tokens().iter().any(|other| self.is(other))
     }
 
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
@@ -621,9 +615,8 @@ impl Lock {
         let is_held = self.is_held_by(request);
         match &mut self.holder {
             Some(holder) if is_held => {
-                if let Some(token) = request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last())
-                    && holder.token != *token
-                {
+                let token = request.holder();
+                if holder.token != *token {
                     *holder = Holding::new(token.clone(), now, holder.expires, holder.inbox.clone());
                 }
                 let (before, expires) = (holder.expires, now.after(request.lasts()));
@@ -786,7 +779,7 @@ impl Lock {
             return Reply::NotHeld;
         }
         let before = self.announced().map(|record| (record.term, record.since));
-        self.record = request.announcement().map(|announcement| {
+        self.record = request.kind.announcement().map(|announcement| {
             let (term, text) = (announcement.term, announcement.text.to_string());
             let since = before.filter(|(its_term, _)| *its_term == term).map(|(_, since)| since);
             let since = since.unwrap_or_else(|| wall_clock().saturating_sub(announcement.led_for));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Arc, HashMap, Lock, Moment, Request, Token, Verdict, token, wall_clock};
-use crate::engine::protocol::{NotRun, Once, Run, RunRecord};
+use crate::engine::protocol::{NotRun, Once, OnceRequest, Run, RunRecord};
 
 /// By the name of the lock.
 #[derive(Default)]
@@ -59,19 +59,19 @@ impl Records {
     pub(super) fn acquire(
         &mut self,
         request: &Request,
+        of: &OnceRequest,
         lock: &mut Lock,
         now: Moment,
         acquire: impl FnOnce(&mut Lock) -> Verdict,
     ) -> Verdict {
-        match self.look(request, now) {
+        match self.look(request, &of.once, now) {
             Some(why) => Verdict::NotRun { why, kept: lock.keeps(&request.token) },
-            None => self.begin(request, acquire(lock), now),
+            None => self.begin(request, &of.once, acquire(lock), now),
         }
     }
 
     /// Why the body of this request does not run, whoever has the lock.
-    fn look(&self, request: &Request, now: Moment) -> Option<NotRun> {
-        let once = &request.once()?.once;
+    fn look(&self, request: &Request, once: &Once, now: Moment) -> Option<NotRun> {
         let record = self.get(&request.name, now)?;
         if record.known.fingerprint != once.fingerprint {
             return Some(NotRun::Reused);
@@ -81,14 +81,13 @@ impl Records {
     }
 
     /// A body begins whose request has taken its lock, unless one before it was interrupted.
-    fn begin(&mut self, request: &Request, verdict: Verdict, now: Moment) -> Verdict {
-        let Some(of) = request.once() else { return verdict };
+    fn begin(&mut self, request: &Request, once: &Once, verdict: Verdict, now: Moment) -> Verdict {
         if !matches!(verdict, Verdict::Granted { .. } | Verdict::Claimed { .. }) {
             return verdict;
         }
         match self.get(&request.name, now) {
             Some(record) if record.runner == request.token => return verdict,
-            Some(Record { known, .. }) if known.result.is_none() && !of.once.reruns => {
+            Some(Record { known, .. }) if known.result.is_none() && !once.reruns => {
                 let why = NotRun::Interrupted { owner: known.owner.clone(), since: known.since };
                 return Verdict::NotRun { why, kept: true };
             }
@@ -97,9 +96,9 @@ impl Records {
         // Only a result that cannot be decoded has not been told.
         let before = self.get(&request.name, now).and_then(|record| record.done(now));
         let before = before.map(|before| Box::new(Record { before: None, ..before.clone() }));
-        self.set(request, &of.once, None, now);
+        self.set(request, once, None, now);
         if let Some(record) = self.by_name.get_mut(&request.name) {
-            record.expires = now.after(lasts_with_its_lock(&of.once, request.ttl));
+            record.expires = now.after(lasts_with_its_lock(once, request.ttl));
             record.before = before;
         }
         verdict
@@ -107,7 +106,7 @@ impl Records {
 
     /// The record of a body that runs lasts for as long as its lock, and behind that for `once`.
     pub(super) fn prolong(&mut self, request: &Request, lock: &Lock, now: Moment) {
-        let (Some(of), Some(lock_ends)) = (request.once(), lock.expires(&request.token)) else { return };
+        let (Some(of), Some(lock_ends)) = (request.kind.once(), lock.expires(&request.token)) else { return };
         if let Some(record) = self.by_name.get_mut(&request.name)
             && record.runner == request.token
             && record.known.result.is_none()
@@ -120,7 +119,7 @@ impl Records {
     /// What has become of a body, before its lock is released. True when the request was executed
     /// before.
     pub(super) fn finish(&mut self, request: &Request, lock: &mut Lock, now: Moment) -> bool {
-        let Some(of) = request.once() else { return false };
+        let Some(of) = request.kind.once() else { return false };
         let record = self.get(&request.name, now);
         let is_its_own = record.is_some_and(|record| record.runner == request.token);
         let was_done = record.is_some_and(|record| record.known.result.is_some());

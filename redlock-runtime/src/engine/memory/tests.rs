@@ -111,7 +111,7 @@ fn a_first_waiter_without_room_that_does_not_answer_is_passed_over() {
     const JOIN: Action = Action::Acquire(Mode::Join { at_most: 100 });
     const AGAIN: Action = Action::Acquire(Mode::Again);
     let request = |action, token: &str, limit| Request {
-        limit,
+        kind: Kind::of_limit(limit),
         ..Request::new(action, "k".into(), Token::from_value(token), TTL)
     };
     for answers in [true, false] {
@@ -206,7 +206,11 @@ impl Driven {
 
     fn does(&self, action: Action, token: &str, permits: u32) -> Reply {
         let request = Request::new(action, "k".into(), Token::from_value(token), Self::TTL);
-        self.node.execute(&Request { limit: Limit::of(permits), ..request }, &self.inbox, self.now)
+        self.node.execute(
+            &Request { kind: Kind::of_limit(Limit::of(permits)), ..request },
+            &self.inbox,
+            self.now,
+        )
     }
 
     /// `Ok` with the fencing token when it is inside, else how many it finds there.
@@ -338,7 +342,7 @@ fn a_process_that_is_stuck_with_readers_costs_one_claim() {
         Token::from_value("other"),
         Driven::TTL,
     );
-    let join = Request { limit: Limit::of(2), ..join };
+    let join = Request { kind: Kind::of_limit(Limit::of(2)), ..join };
     lock.node.execute(&join, &other, lock.now);
     assert!(lock.leaves("writer", 1));
     assert_eq!(lock.let_in(), ["a", "b"]);

@@ -90,14 +90,15 @@ impl Ticks {
     pub(super) fn acquire(
         &mut self,
         request: &Request,
+        of: &TickRequest,
         mode: Mode,
         lock: &mut Lock,
         now: Moment,
         acquire: impl FnOnce(&mut Lock) -> Verdict,
     ) -> Verdict {
-        let Some(TickRequest { tick, age, effect }) = request.tick() else { return acquire(lock) };
+        let TickRequest { tick, asked, effect } = of;
         let time = self.time(now);
-        let asked = time.saturating_sub(in_ms(*age));
+        let asked = time.saturating_sub(in_ms(now.since(*asked)));
         let at_ms = tick.at_ms.unwrap_or_else(|| self.name(request, asked, tick.every_ms, time));
         let ends = at_ms.saturating_add(in_ms(tick.keeps()));
         let verdict = if ends <= time {
@@ -163,12 +164,13 @@ impl Ticks {
 
     /// A release says what becomes of the tick. `is_held`: the token has the lock until now.
     pub(super) fn end(&mut self, request: &Request, is_held: bool, now: Moment) {
-        let Some(TickRequest { tick, age, effect }) = request.tick() else { return };
+        let Some(TickRequest { tick, asked, effect }) = request.kind.tick() else { return };
         let time = self.time(now);
         match (effect, tick.at_ms) {
             (TickEffect::Record, Some(at_ms)) if is_held => {
                 let ends = at_ms.saturating_add(in_ms(tick.keeps()));
-                let (by, asked) = (Some(request.token.clone()), time.saturating_sub(in_ms(*age)));
+                let (by, asked) =
+                    (Some(request.token.clone()), time.saturating_sub(in_ms(now.since(*asked))));
                 self.write(request, Record { at_ms, by, asked, granted: None, ends }, time);
             }
             (TickEffect::Undo, _) => {

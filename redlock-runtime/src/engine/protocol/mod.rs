@@ -46,123 +46,170 @@ pub(crate) struct Request {
     pub(crate) token: Token,
     /// With the token it names a place in the queue, so each request of a waiter has the same.
     pub(crate) ttl: Duration,
+    /// For so much longer than its holder relies on it the server keeps the lock. It is part of the
+    /// place in the queue, too.
+    pub(crate) keeps: Duration,
     /// A grant draws a fencing token. It is part of the place in the queue, too.
     pub(crate) fenced: bool,
-    /// By plain commands, without the queue: acquire takes a lock that does not exist, and release
-    /// deletes one without a mark. Else [`Refusal::Contended`], or [`Refusal::NoFence`]. A node
-    /// without such commands does what it does for other requests.
-    pub(crate) direct: bool,
     pub(crate) release: Releases,
-    /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
-    /// the server does not know that. Of a redemption: the [ticket](PassedOn::ticket).
-    pub(crate) passed_on: Option<Arc<PassedOn>>,
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients,
     /// and none where it counts for 0.
     pub(crate) releases: u32,
-    /// How many may hold the lock together with this token. It is part of the place in the queue,
-    /// too.
-    pub(crate) limit: Limit,
-    /// Of the watch of a [counted](Limit::is_counted) lock: the [phase](Verdict::Granted) in which
-    /// this token has it. 0 for one that it has alone.
-    pub(crate) phase: u64,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) kind: Kind,
 }
 
-/// What most requests have none of, and the others one. It is boxed, so that a request is moved by a
+/// What the lock of a request is for. What few locks have is boxed, so that a request is moved by a
 /// few instructions.
 #[derive(Clone, Debug)]
-pub(crate) enum Rare {
+pub(crate) enum Kind {
+    /// One caller has it alone.
+    Exclusive {
+        /// By plain commands, without the queue: acquire takes a lock that does not exist, and
+        /// release deletes one without a mark. Else [`Refusal::Contended`], or
+        /// [`Refusal::NoFence`]. A node without such commands does what it does for other requests.
+        direct: bool,
+    },
+    /// The process of the token has passed an exclusive lock on, and the server does not know that.
+    PassedOn(Arc<PassedOn>),
+    /// So many may hold the lock together with this token. It is part of the place in the queue,
+    /// too. `phase`: the [phase](Verdict::Granted) in which this token has it; 0 before that.
+    Counted { limit: Limit, phase: u64 },
     /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
-    Tick(TickRequest),
-    /// Of a lock whose body runs once. It is part of the place in the queue, too.
-    Once(OnceRequest),
-    Announcement(Announcement),
-    /// The `min_hold` of a lock that limits a rate. It is part of the place in the queue, too.
-    Keeps(Duration),
+    Tick(Box<TickRequest>),
+    /// Its body runs once. It is part of the place in the queue, too.
+    Once(Box<OnceRequest>),
+    /// The token of the ticket that is redeemed.
+    Ticket(Token),
+    /// What its leader announces.
+    Leader(Box<Announcement>),
+}
+
+impl Kind {
+    /// One caller has the lock alone, and takes and releases it by scripts.
+    pub(crate) const EXCLUSIVE: Self = Self::Exclusive { direct: false };
+
+    /// The kind of a lock that so many may hold at once.
+    pub(crate) fn of_limit(limit: Limit) -> Self {
+        if limit.is_counted() { Self::Counted { limit, phase: 0 } } else { Self::EXCLUSIVE }
+    }
+
+    pub(crate) fn limit(&self) -> Limit {
+        if let Self::Counted { limit, .. } = self { *limit } else { Limit::ONE }
+    }
+
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(self, Self::Counted { .. })
+    }
+
+    /// The phase in which the token has the lock, if it has it beside others.
+    pub(crate) fn phase(&self) -> Option<u64> {
+        if let Self::Counted { phase: phase @ 1.., .. } = self { Some(*phase) } else { None }
+    }
+
+    /// A ticket is redeemed for it: that can be done once.
+    pub(crate) fn has_ticket(&self) -> bool {
+        matches!(self, Self::Ticket(_))
+    }
+
+    pub(crate) fn tick(&self) -> Option<&TickRequest> {
+        if let Self::Tick(tick) = self { Some(tick) } else { None }
+    }
+
+    pub(crate) fn announcement(&self) -> Option<&Announcement> {
+        if let Self::Leader(announcement) = self { Some(announcement) } else { None }
+    }
+
+    /// Of a tick, or of a body that runs once: later callers find it done.
+    pub(crate) fn is_run(&self) -> bool {
+        matches!(self, Self::Tick(_) | Self::Once(_))
+    }
+
+    pub(crate) fn once(&self) -> Option<&OnceRequest> {
+        if let Self::Once(once) = self { Some(once) } else { None }
+    }
 }
 
 impl Request {
     /// How long the node keeps the lock: for so much longer than its holder relies on it that a body
     /// which begins at the very end of its lease has its `min_hold`, also where its process dies.
     pub(crate) fn lasts(&self) -> Duration {
-        match (self.action, self.rare.as_deref()) {
-            (Action::ExpireLater, _) => self.ttl,
-            (_, Some(Rare::Keeps(min_hold))) => self.ttl.saturating_add(*min_hold),
-            _ => self.ttl,
-        }
+        if self.action == Action::ExpireLater { self.ttl } else { self.ttl.saturating_add(self.keeps) }
     }
 
     /// It releases the lock of a body that runs once, with the result of that.
     pub(crate) fn has_result(&self) -> bool {
-        self.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
+        self.kind.once().is_some_and(|of| matches!(of.run, Run::Done(_)))
     }
 
     /// It stores the result of a body, or that a tick is over, together with the release.
     pub(crate) fn keeps_a_record(&self) -> bool {
         let ends_a_tick = |tick: &TickRequest| tick.effect == TickEffect::Record;
-        self.action == Action::Release && (self.has_result() || self.tick().is_some_and(ends_a_tick))
+        self.action == Action::Release && (self.has_result() || self.kind.tick().is_some_and(ends_a_tick))
     }
 
-    pub(crate) fn tick(&self) -> Option<&TickRequest> {
-        match self.rare.as_deref()? {
-            Rare::Tick(tick) => Some(tick),
-            Rare::Once(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
+    pub(crate) fn is_direct(&self) -> bool {
+        matches!(self.kind, Kind::Exclusive { direct: true })
+    }
+
+    /// Plain commands do for it, if its lock is an exclusive one.
+    pub(crate) fn use_commands(&mut self) {
+        if let Kind::Exclusive { direct } = &mut self.kind {
+            *direct = true;
         }
     }
 
-    pub(crate) fn once(&self) -> Option<&OnceRequest> {
-        match self.rare.as_deref()? {
-            Rare::Once(once) => Some(once),
-            Rare::Tick(_) | Rare::Announcement(_) | Rare::Keeps(_) => None,
+    pub(crate) fn set_passed_on(&mut self, to: Option<Arc<PassedOn>>) {
+        if let Some(to) = to {
+            self.kind = Kind::PassedOn(to);
         }
     }
 
-    pub(crate) fn announcement(&self) -> Option<&Announcement> {
-        match self.rare.as_deref()? {
-            Rare::Announcement(announcement) => Some(announcement),
-            Rare::Tick(_) | Rare::Once(_) | Rare::Keeps(_) => None,
+    /// The server may have executed it, or it needs the queue: it is sent as a script from now on.
+    pub(crate) fn use_script(&mut self) {
+        if let Kind::Exclusive { direct } = &mut self.kind {
+            *direct = false;
         }
     }
 
-    pub(crate) fn set_tick(&mut self, tick: TickRequest) {
-        self.rare = Some(Box::new(Rare::Tick(tick)));
+    /// The server may have the lock under each of these, too.
+    pub(crate) fn other_tokens(&self) -> &[Token] {
+        match &self.kind {
+            Kind::PassedOn(passed_on) => &passed_on.to,
+            Kind::Ticket(token) => std::slice::from_ref(token),
+            _ => &[],
+        }
     }
 
-    /// A fenced one, through a script.
+    /// Under this token the server has the lock once it has executed the request.
+    pub(crate) fn holder(&self) -> &Token {
+        if let Kind::PassedOn(passed_on) = &self.kind { passed_on.to.last() } else { None }
+            .unwrap_or(&self.token)
+    }
+
+    /// A fenced one, through a script, for an exclusive lock.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
         Self {
             action,
             name,
             token,
             ttl,
+            keeps: Duration::ZERO,
             fenced: true,
-            direct: false,
             release: Releases::Usual,
-            passed_on: None,
             releases: 1,
-            limit: Limit::ONE,
-            phase: 0,
-            rare: None,
+            kind: Kind::EXCLUSIVE,
         }
     }
 
     /// The same request, once more: the server may have executed it.
     pub(crate) fn repeated(mut self) -> Self {
-        self.direct = false;
+        self.use_script();
         if let Action::Acquire(mode) | Action::AcquireNext { mode, .. } = &mut self.action
             && let Mode::Join { at_most } = *mode
         {
             *mode = Mode::JoinAgain { at_most };
         }
         self
-    }
-}
-
-impl Request {
-    /// Under this token the server has the lock once it has executed the request.
-    pub(crate) fn holder(&self) -> &Token {
-        let passed_on = self.passed_on.as_ref().filter(|_| self.action != Action::Redeem);
-        passed_on.and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
     }
 }
 
@@ -175,13 +222,6 @@ pub(crate) struct PassedOn {
     pub(crate) to: Box<[Token]>,
     /// [Followers](Push::followers) have places in the queue, with this ttl, and leave it.
     pub(crate) place_ttl: Option<Duration>,
-}
-
-impl PassedOn {
-    /// The lock was left under this token to whoever redeems it.
-    pub(crate) fn ticket(token: Token) -> Arc<Self> {
-        Arc::new(Self { to: Box::new([token]), place_ttl: None })
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -511,8 +551,9 @@ mod tests {
             (Action::Release, Action::Release),
         ] {
             let (name, token, ttl) = ("lock:k".into(), Token::empty(), CLAIM);
-            let request = Request { direct: true, ..Request::new(action, name, token, ttl) }.repeated();
-            assert_eq!((request.action, request.direct), (expected, false));
+            let kind = Kind::Exclusive { direct: true };
+            let request = Request { kind, ..Request::new(action, name, token, ttl) }.repeated();
+            assert_eq!((request.action, request.is_direct()), (expected, false));
         }
     }
 }

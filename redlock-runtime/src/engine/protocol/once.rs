@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::Rare;
+use super::Kind;
 use crate::base::owner::Owner;
 
 /// A body that runs once for its key: its result is kept in a record beside the lock, and later
@@ -32,19 +32,19 @@ pub(crate) struct OnceRequest {
 }
 
 impl OnceRequest {
-    pub(crate) fn boxed(once: Option<&Arc<Once>>, run: Run) -> Option<Box<Rare>> {
-        once.map(|once| Box::new(Rare::Once(Self { once: Arc::clone(once), run })))
+    /// The kind of a lock of such a body.
+    pub(crate) fn of(once: Arc<Once>, run: Run) -> Kind {
+        Kind::Once(Box::new(Self { once, run }))
     }
 }
 
 /// What has become of a body that runs once, when its lock is released.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
 pub(crate) enum Run {
     /// It has not begun, or has failed: it may run again.
     Undone,
     /// It has begun, and nobody knows its end.
-    #[default]
     Interrupted,
     /// It has this result, which is stored in the same step in which the lock is released.
     Done(Arc<[u8]>),

@@ -1,17 +1,34 @@
 //! Locks for one tick: one body for each.
 
-use std::time::Duration;
-
+use super::Kind;
+use crate::base::clock::Moment;
 use crate::base::owner::Owner;
-use crate::base::tick::Tick;
+use crate::base::tick::{Tick, TickMissed};
 
 /// The tick that a lock is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TickRequest {
     pub(crate) tick: Tick,
-    /// So long ago the caller asked: the tick is that of then.
-    pub(crate) age: Duration,
+    /// The time when the caller asked: the tick is that of then.
+    pub(crate) asked: Moment,
     pub(crate) effect: TickEffect,
+}
+
+impl TickRequest {
+    /// The kind of a lock for this tick, for which a caller asked then. Its grant ends the tick, unless
+    /// a body that fails leaves it open.
+    pub(crate) fn of(tick: Tick, asked: Moment) -> Kind {
+        let effect = match tick.missed {
+            TickMissed::Skip => TickEffect::Record,
+            TickMissed::Retry => TickEffect::Look,
+        };
+        Kind::Tick(Box::new(Self { tick, asked, effect }))
+    }
+
+    /// The kind of a request that changes this in the record.
+    pub(crate) fn with(&self, effect: TickEffect) -> Kind {
+        Kind::Tick(Box::new(Self { effect, ..self.clone() }))
+    }
 }
 
 /// What a request changes in the record of ticks.

@@ -7,6 +7,7 @@ pub(super) const SPAWNED: &str = "redlock-runtime/src/once/spawned.rs";
 pub(super) const HANDLE: &str = "redlock-runtime/src/engine/handle.rs";
 pub(super) const LEAD: &str = "redlock-runtime/src/election/lead.rs";
 pub(super) const TERM: &str = "redlock-runtime/src/election/term.rs";
+pub(super) const KIND: &str = "redlock-runtime/src/engine/lock_table/lock/kind.rs";
 pub(super) const HOME: &str = "redlock-runtime/src/engine/runner/mod.rs";
 pub(super) const ANNOUNCING: &str = "redlock-runtime/src/engine/lock_table/lock/announcing.rs";
 pub(super) const ASKING: &str = "redlock-runtime/src/engine/lock_table/lock/acquiring.rs";

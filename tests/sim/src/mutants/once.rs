@@ -1,7 +1,7 @@
 //! Defects of bodies that run once.
 
 use super::files::{
-    ACQUIRE_ONCE_LUA, FINISH_LUA, HELD, HOLDING, KEEP_RESULT_LUA, ON_EVENT, RENEW_ONCE_LUA, SPAWNED,
+    ACQUIRE_ONCE_LUA, FINISH_LUA, HOLDING, KEEP_RESULT_LUA, KIND, ON_EVENT, RENEW_ONCE_LUA, SPAWNED,
 };
 use super::{BY_ACCIDENT, Mutant, ONE_BODY, ONE_RESULT, READ, STAYS_INTERRUPTED, STORED, edit};
 
@@ -22,8 +22,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: STAYS_INTERRUPTED,
         edits: &[edit(
             HOLDING,
-            "if has_none || waiting.ask().is_run() ||",
-            "if has_none || waiting.ask().tick.is_some() ||",
+            "if has_none || waiting.ask().kind.is_run() ||",
+            "if has_none || waiting.ask().kind.tick().is_some() ||",
         )],
     },
     Mutant {
@@ -97,7 +97,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "dropped-body-has-not-run",
         wrong: "A body that was dropped in its middle counts as one that has not begun.",
         violates: STAYS_INTERRUPTED,
-        edits: &[edit(HELD, "run: Run::default() }", "run: Run::Undone }")],
+        edits: &[edit(KIND, "&of.once), Run::Interrupted)", "&of.once), Run::Undone)")],
     },
     Mutant {
         name: "body-goes-with-its-caller",

@@ -70,11 +70,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "last-release-is-direct",
         wrong: "A plain command of a process that ends finds a waiter of which the process has not heard: nobody sends the script.",
         violates: FREE_BEHIND_EXIT,
-        edits: &[edit(
-            HELD,
-            "request.direct = !was_seen && request.release == Releases::Usual && is_plain;",
-            "request.direct = !was_seen && is_plain;",
-        )],
+        edits: &[edit(HELD, "if !was_seen && request.release == Releases::Usual {", "if !was_seen {")],
     },
     Mutant {
         name: "last-release-does-not-name-the-holders",

@@ -1,6 +1,6 @@
 //! Defects of ticks.
 
-use super::files::{HELD, HOLDING, INCLUDED_END_TICK_LUA, TICK_LUA};
+use super::files::{HOLDING, INCLUDED_END_TICK_LUA, KIND, TICK_LUA};
 use super::{Mutant, ONE_RUN, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -34,13 +34,13 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-runs-a-tick-that-is-over",
         wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
         violates: ONE_RUN,
-        edits: &[edit(HOLDING, "waiting.ask().is_run()", "waiting.ask().once.is_some()")],
+        edits: &[edit(HOLDING, "waiting.ask().kind.is_run()", "waiting.ask().kind.once().is_some()")],
     },
     Mutant {
         name: "dropped-guard-ends-its-tick",
         wrong: "A tick is over although its guard was dropped.",
         violates: ONE_RUN,
-        edits: &[edit(HELD, "&& is_held && self.lease.has_ended_well()", "&& is_held")],
+        edits: &[edit(KIND, "&& early && lease.has_ended_well()", "&& early")],
     },
     Mutant {
         name: "record-of-a-tick-lasts-for-a-day",

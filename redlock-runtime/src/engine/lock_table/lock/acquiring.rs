@@ -38,13 +38,13 @@ pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tick
 /// writer differ, too, as they should.
 pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) {
     if let Some(other) = other
-        && ask.limit.is_counted()
+        && ask.kind.is_counted()
         && other.is_counted()
-        && other != ask.limit
+        && other != ask.kind.limit()
         && !cx.differing.has(&ask.name)
     {
         cx.differing.insert(&ask.name);
-        telemetry::limits_differ(&ask.key, ask.limit, other);
+        telemetry::limits_differ(&ask.key, ask.kind.limit(), other);
     }
 }
 
@@ -59,15 +59,15 @@ impl Lock {
                 return;
             }
         }
-        if ask.limit.is_counted() {
+        if ask.kind.is_counted() {
             let other = self.inside().next().map(|(_, held)| held.lease().limit());
             compare_limits(cx, &ask, other);
         }
         cx.attempts.insert(id, &ask.name);
-        ask.kind = cx.hold_times.kind(&ask.origin);
+        ask.hold_kind = cx.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked
         // for directly, or passed on: the server looks at the record of ticks first.
-        ask.fenced |= cx.settings.cohort > 0 || ask.tick.is_some();
+        ask.fenced |= cx.settings.cohort > 0 || ask.kind.tick().is_some();
         let is_behind = ask.after.is_some();
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
@@ -97,7 +97,7 @@ impl Lock {
         let Some(waiting) = self.waiting_mut(id) else { return };
         if cx.connection.is_up() {
             let mode = waiting.mode(cx.now, with_all);
-            let has_ticket = waiting.ask().ticket.is_some();
+            let has_ticket = waiting.ask().kind.has_ticket();
             if has_ticket && cx.abilities.votes {
                 let error = LockError::invalid(&waiting.ask().key, NO_TICKETS);
                 self.fail(cx, id, error);
@@ -118,11 +118,7 @@ impl Lock {
             let ask = waiting.ask();
             let direct = is_alone
                 && waiting.is_first(cx.now)
-                && !ask.limit.is_counted()
-                && ask.once.is_none()
                 && ask.after.is_none()
-                && ask.tick.is_none()
-                && !has_ticket
                 && !cx.abilities.votes
                 && !cx.contended.has(&ask.name);
             if cx.abilities.votes {
@@ -137,9 +133,9 @@ impl Lock {
             if !cx.abilities.votes && waiting.ask().queues() {
                 cx.attempts.expect_push(waiting.token(), id);
             }
-            let mut request = Request { direct, ..waiting.request(action) };
-            if let Some(tick) = waiting.tick_request(cx.now) {
-                request.set_tick(tick);
+            let mut request = waiting.request(action);
+            if direct {
+                request.use_commands();
             }
             cx.outbox.push((id, request));
         } else {
@@ -153,11 +149,12 @@ impl Lock {
     /// the next one here that allows more asks, too.
     pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
         let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
-        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask().limit) else {
+        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask().kind.limit())
+        else {
             return;
         };
         let may_have_room = |waiting: &Waiting| {
-            waiting.awaits() == Awaits::LocalTurn && waiting.ask().limit.allows_more_than(limit)
+            waiting.awaits() == Awaits::LocalTurn && waiting.ask().kind.limit().allows_more_than(limit)
         };
         let next = self.queue().ids().into_iter().find(|id| self.waiting(*id).is_some_and(may_have_room));
         if let Some(next) = next {
@@ -188,7 +185,7 @@ impl Lock {
     /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
         let Some(waiting) = self.waiting(id) else { return };
-        error.set_usual_hold(cx.hold_times.usual(waiting.ask().kind));
+        error.set_usual_hold(cx.hold_times.usual(waiting.ask().hold_kind));
         self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
         if let Some(waiting) = self.waiting_mut(id) {
             waiting.fail(error);
@@ -345,7 +342,7 @@ impl Lock {
     /// longer, more requests are of no use.
     pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
         let Some(waiting) = self.waiting(id) else { return };
-        if waiting.ask().ticket.is_some() {
+        if waiting.ask().kind.has_ticket() {
             // It was used up with that.
             let key = Arc::clone(&waiting.ask().key);
             self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });

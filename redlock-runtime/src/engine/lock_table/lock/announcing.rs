@@ -13,7 +13,7 @@ use super::Lock;
 use crate::base::clock::Moment;
 use crate::base::token::Token;
 use crate::engine::lock_table::context::Context;
-use crate::engine::protocol::{Action, Announcement, Id, Rare, Reply, Request};
+use crate::engine::protocol::{Action, Announcement, Id, Kind, Reply, Request};
 
 /// A record is written anew by the first renewal after this time: the second one, as they follow
 /// each other after a third of the ttl.
@@ -70,14 +70,14 @@ impl Lock {
             (announced.sent, announced.written) = (cx.now, None);
             let (text, led_for) = (Arc::clone(&announced.text), cx.now.since(announced.since));
             let lasts = lasts(request.ttl);
-            let rare = Some(Box::new(Rare::Announcement(Announcement { term, led_for, lasts, text })));
-            cx.outbox.push((id, Request { rare, ..request }));
+            let kind = Kind::Leader(Box::new(Announcement { term, led_for, lasts, text }));
+            cx.outbox.push((id, Request { kind, ..request }));
         }
     }
 
     pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
         match reply {
-            Reply::Done if request.announcement().is_some() && self.has_announced() => {
+            Reply::Done if matches!(request.kind, Kind::Leader(_)) && self.has_announced() => {
                 let written = Some(request.token.clone());
                 if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
                     announced.written = written;

@@ -62,7 +62,7 @@ impl Lock {
     /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
     /// phase of a counted lock is older than the numbers that were given since it began.
     fn kind_for(&self, id: Id, push: &Push) -> PushKind {
-        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask().kind.is_counted());
         match push.kind {
             PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
                 PushKind::Granted { fence: 0, at, marked }
@@ -73,7 +73,7 @@ impl Lock {
 
     /// True when not both of these waiters are exclusive: one may have room when the other has none.
     fn is_one_of_several(&self, one: Id, other: Id) -> bool {
-        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask().limit.is_counted());
+        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask().kind.is_counted());
         is_counted(one) || is_counted(other)
     }
 

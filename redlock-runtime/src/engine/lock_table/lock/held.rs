@@ -21,15 +21,11 @@ use crate::base::error::LockError;
 use crate::base::lease::{Lease, safe_until};
 use crate::base::outcome::LostReason;
 use crate::base::telemetry;
-use crate::base::tick::{Tick, TickMissed};
 use crate::base::token::Token;
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
-use crate::engine::lock_table::lock::waiting::{Waiting, unrun};
-use crate::engine::protocol::{
-    Action, CLAIM, Disconnected, OnceRequest, Rare, Refusal, Releases, Reply, Request, Run, TickEffect,
-    TickRequest,
-};
+use crate::engine::lock_table::lock::waiting::Waiting;
+use crate::engine::protocol::{Action, CLAIM, Disconnected, Kind, Refusal, Releases, Reply, Request, Run};
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
 /// that others of its process have ended begins again after that time.
@@ -37,14 +33,6 @@ pub(super) const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
-
-/// Why a reader, or the holder of a permit, gives no ticket.
-const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
-                                       `shared`, or with `permits`, itself";
-
-/// Why the holder whose body runs once gives no ticket.
-const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is stored when its holder releases the lock: a \
-                              ticket would give the lock away without one";
 
 /// What a caller hears whose ttl change is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
@@ -90,12 +78,10 @@ pub(super) struct Held {
     since: Moment,
     /// After a release before its end, the key stays until then. It counts from the begin of the body.
     min_hold: Option<Duration>,
-    /// A `min_hold` that the server keeps also where the process dies or the lease ends.
-    keeps: Option<Duration>,
-    /// The end of a ticket: the key stays until then.
+    /// A `min_hold` that the server keeps also where the process dies or the lease ends, or zero.
+    keeps: Duration,
+    /// Its holder has left it to whoever redeems its ticket, which ends then: the key stays until then.
     left_until: Option<Moment>,
-    /// Its holder has left it to whoever redeems its ticket.
-    is_left: bool,
     /// Its holder leads, or has led.
     is_led: bool,
     /// The hold of the caller who has the lock now.
@@ -125,12 +111,7 @@ pub(super) struct Held {
     queue: QueueSeen,
     /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
-    /// The tick that it is for, and when its caller asked. It is boxed because most locks are for no
-    /// tick.
-    tick: Option<Box<(Tick, Moment)>>,
-    is_unrun: bool,
-    /// The same.
-    once: Option<Box<OnceRequest>>,
+    kind: Kind,
 }
 
 /// What the timer of a held lock is for. The first that is due counts, in this order.
@@ -196,9 +177,8 @@ impl Held {
             min_hold: ask.min_hold,
             keeps: ask.keeps,
             left_until: None,
-            is_left: false,
             is_led: false,
-            hold: Hold { kind: ask.kind, since },
+            hold: Hold { kind: ask.hold_kind, since },
             next_look: Some(since.after(LOOKS_AFTER)),
             is_watched: false,
             changes: 0,
@@ -210,9 +190,7 @@ impl Held {
             deliver_to: None,
             queue: QueueSeen { waited: true, ..QueueSeen::default() },
             fenced: ask.fenced,
-            tick: ask.tick.as_ref().map(|tick| Box::new((**tick, ask.started))),
-            is_unrun: false,
-            once: ask.once.clone().map(|once| Box::new(OnceRequest { once, run: Run::default() })),
+            kind: ask.kind.granted(),
         }
     }
 
@@ -302,54 +280,33 @@ impl Held {
 
     /// It limits how many bodies begin in a time.
     pub(super) fn limits_rate(&self) -> bool {
-        self.keeps.is_some()
+        !self.keeps.is_zero()
     }
 
     /// No body has run.
     pub(super) fn set_unrun(&mut self) {
-        (self.min_hold, self.left_until, self.is_unrun) = (None, None, true);
-    }
-
-    /// What its release says of its tick. A body that has ended well ends it, if the grant has not.
-    fn tick_request(&self, now: Moment, is_held: bool) -> Option<TickRequest> {
-        let (tick, asked) = self.tick.as_deref()?;
-        if self.is_unrun {
-            return unrun(tick);
-        }
-        let ends_it = tick.missed == TickMissed::Retry && is_held && self.lease.has_ended_well();
-        let effect = TickEffect::Record;
-        ends_it.then_some(TickRequest { tick: *tick, age: now.since(*asked), effect })
+        (self.min_hold, self.left_until) = (None, None);
+        self.kind = self.kind.unrun();
     }
 
     /// What has become of its body, which runs once.
     pub(super) fn set_run(&mut self, run: Run) {
-        if let Some(of) = &mut self.once {
-            of.run = run;
-        }
+        self.kind.set_run(run);
     }
 
-    /// Why it cannot be left to whoever redeems a ticket.
-    pub(super) fn gives_no_ticket(&self) -> Option<&'static str> {
-        match (self.is_counted(), self.runs_once()) {
-            (true, _) => Some(NOT_FOR_ONE),
-            (_, true) => Some(NOT_WHILE_ONCE),
-            (false, false) => None,
-        }
-    }
-
-    pub(super) fn runs_once(&self) -> bool {
-        self.once.is_some()
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
     }
 
     /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
     /// then.
     pub(super) fn leave_until(&mut self, until: Moment) {
-        (self.is_left, self.left_until) = (true, Some(until));
+        self.left_until = Some(until);
     }
 
     /// Ends the lease of a lock that its guard gives back, or leaves to a ticket.
     pub(super) fn end_lease(&self) {
-        self.lease.end(if self.is_left { LostReason::HandedOver } else { LostReason::Released });
+        self.lease.end(if self.left_until.is_some() { LostReason::HandedOver } else { LostReason::Released });
     }
 
     fn timers(&self) -> [(HeldTimer, Option<Moment>); 6] {
@@ -391,14 +348,9 @@ impl Held {
         self.hold
     }
 
-    /// Others may be inside, too.
-    pub(super) fn is_counted(&self) -> bool {
-        self.lease.limit().is_counted()
-    }
-
     /// The phase of the lock, which ends when the last one leaves; 0 for one that it has alone.
     pub(super) fn phase(&self) -> u64 {
-        if self.is_counted() { self.lease.fence() } else { 0 }
+        if self.kind.is_counted() { self.lease.fence() } else { 0 }
     }
 
     pub(super) fn is_former(&self) -> bool {
@@ -463,7 +415,7 @@ impl Held {
     /// For how long the key may last on the server.
     fn may_last(&self, now: Moment) -> Duration {
         let lasts = self.longer_until.map_or(self.ttl, |until| self.ttl.max(until.since(now)));
-        lasts.saturating_add(self.keeps.unwrap_or_default())
+        lasts.saturating_add(self.keeps)
     }
 
     fn shortens(&self) -> bool {
@@ -505,7 +457,7 @@ impl Held {
 
     pub(super) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
-        let is_due = self.renew || !self.claimed || self.is_counted();
+        let is_due = self.renew || !self.claimed || self.kind.is_counted();
         !self.is_closed() && (is_due || self.ttl_changes.iter().any(is_wanted))
     }
 
@@ -537,11 +489,13 @@ impl Held {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
+        self.request_of(self.kind.held(&self.lease), action)
+    }
+
+    fn request_of(&self, kind: Kind, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        let (fenced, limit, phase) = (self.fenced, self.lease.limit(), self.phase());
-        let rare = self.once.as_deref().map(|of| Rare::Once(of.clone()));
-        let rare = rare.or(self.keeps.map(Rare::Keeps)).map(Box::new);
-        Request { fenced, limit, phase, rare, ..Request::new(action, name, token, self.ttl) }
+        let (keeps, fenced) = (self.keeps, self.fenced);
+        Request { keeps, fenced, kind, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
@@ -552,11 +506,12 @@ impl Held {
     /// The renewal that tells the server, too, who has the lock.
     pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
         let passed_on = self.successors.as_mut().and_then(|successors| successors.name());
-        let mut request = Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) };
+        let mut request = Request { ttl: self.renews_for(now), ..self.request(self.renewal()) };
+        request.set_passed_on(passed_on);
         let has_begun = self.lease.begun().is_some();
         if has_begun && self.limits_rate() && self.keep_until().is_some_and(|until| until <= now) {
             // What was to be kept is over: another ttl is enough.
-            request.rare = None;
+            request.keeps = Duration::ZERO;
         }
         request
     }
@@ -708,7 +663,7 @@ impl Held {
     /// Passing the lock on to this waiter, the first of this process, costs no request to the
     /// server.
     pub(super) fn turn_of(&mut self, now: Moment, next: &Waiting) -> Turn {
-        let fits = next.ask().renew && next.ask().ttl == self.ttl && next.ask().keeps.is_none();
+        let fits = next.ask().renew && next.ask().ttl == self.ttl && next.ask().keeps.is_zero();
         let successors = self.successors.as_mut().filter(|_| fits);
         successors.map_or(Turn::Over, |successors| successors.turn_of(now, next))
     }
@@ -740,7 +695,7 @@ impl Held {
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         (self.min_hold, self.keeps) = (ask.min_hold, ask.keeps);
-        self.hold = Hold { kind: ask.kind, since: now };
+        self.hold = Hold { kind: ask.hold_kind, since: now };
         self.reserved_by = None;
         // The renewal then tells the server who has the lock.
         self.next_renewal = Some(self.next_renewal.unwrap_or(now).min(now.after(TOLD_AFTER)));
@@ -764,27 +719,24 @@ impl Held {
         response: Option<Response>,
     ) -> Releasing {
         let may_last = self.may_last(now);
-        let mut request = self.request(Action::Release);
-        request.ttl = may_last.saturating_sub(self.keeps.unwrap_or_default());
+        let mut request = self.request_of(self.kind.released(&self.lease, early), Action::Release);
+        request.ttl = may_last.saturating_sub(self.keeps);
         if let Some(successors) = &self.successors {
-            request.passed_on = successors.for_release();
+            request.set_passed_on(successors.for_release());
             request.releases = successors.releases(now);
         }
         // A leader that resigns would be the first to find its own lock free, and lead again.
         if self.is_led {
             request.releases = 0;
         }
-        let tick = self.tick_request(now, early);
-        let was_seen = self.queue.marked || self.queue.waited || self.queue.changed || tick.is_some();
-        if let Some(tick) = tick {
-            request.set_tick(tick);
-        }
+        let was_seen = self.queue.marked || self.queue.waited || self.queue.changed;
         // The process of a caller that does not wait may end next. The plain command may find a waiter of
         // which this process has not heard, and would have to be followed by the script.
         request.release = if response.is_none() { Releases::Last } else { Releases::Usual };
-        let is_plain = request.passed_on.is_none() && !self.is_counted() && !self.runs_once();
-        request.direct = !was_seen && request.release == Releases::Usual && is_plain;
-        if self.may_be_queued() || request.passed_on.is_some() {
+        if !was_seen && request.release == Releases::Usual {
+            request.use_commands();
+        }
+        if self.may_be_queued() || !request.other_tokens().is_empty() {
             request.ttl = self.place_ttl;
         }
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, may_last);
@@ -793,7 +745,7 @@ impl Held {
         }
         if let Some(keep_until) = self.keep_until().filter(|_| early || self.limits_rate()) {
             releasing = releasing.keeping(keep_until);
-            if self.is_left {
+            if self.left_until.is_some() {
                 releasing = releasing.for_a_ticket();
             }
         }

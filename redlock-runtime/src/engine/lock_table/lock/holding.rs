@@ -24,16 +24,14 @@ use crate::base::telemetry::{self, HandOver};
 use crate::base::token::Token;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response, Unconfirmed};
 use crate::engine::lock_table::context::Context;
-use crate::engine::protocol::{
-    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, Run, ServerTime,
-};
+use crate::engine::protocol::{Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, ServerTime};
 
 impl Lock {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
     pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
         let Some(waiting) = self.waiting(id) else { return };
         let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
-        let limit = ask.limit;
+        let is_counted = ask.kind.is_counted();
         let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
         let lease = ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(cx.now).is_none() {
@@ -50,9 +48,9 @@ impl Lock {
         let held = if claims { Held::handed_over } else { Held::asked };
         self.enter(cx, id, lease, |ask, token, lease| {
             let held = held(ask, token, lease, sent).answered_after(asks);
-            if ask.ticket.is_some() { held.redeemed() } else { held }
+            if ask.kind.has_ticket() { held.redeemed() } else { held }
         });
-        if claims && !limit.is_counted() {
+        if claims && !is_counted {
             self.wait_for_own_claim(cx, sent.after(lasts));
         }
         if refused_before {
@@ -91,8 +89,8 @@ impl Lock {
         let claim = waiting.ask().ttl.min(CLAIM);
         let since = waiting.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        let has_none = fence == 0 && (waiting.ask().fenced || waiting.ask().limit.is_counted());
-        if has_none || waiting.ask().is_run() || safe.since(cx.now) < claim / 4 {
+        let has_none = fence == 0 && (waiting.ask().fenced || waiting.ask().kind.is_counted());
+        if has_none || waiting.ask().kind.is_run() || safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock. Or its fencing
             // token may have been given before: the server draws another one. Or a client
             // that knows no counted locks has granted it: the server makes it one of several. Or another
@@ -114,11 +112,11 @@ impl Lock {
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);
         let lease = waiting.ask().lease(fence, since, safe);
-        let limit = lease.limit();
+        let is_counted = waiting.ask().kind.is_counted();
         self.enter(cx, id, lease, |ask, token, lease| {
             Held::handed_over(ask, token, lease, since).pushed(marked, asks)
         });
-        if !limit.is_counted() {
+        if !is_counted {
             self.wait_for_own_claim(cx, since.after(claim));
         }
     }
@@ -144,7 +142,7 @@ impl Lock {
         let ask = waiting.ask();
         if self.reported().is_some() {
             let outcome =
-                if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.is_run()) };
+                if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.kind.is_run()) };
             self.end_long_wait(cx, id, outcome);
         }
         let Some(waiting) = self.take_waiting(id) else { return };
@@ -164,7 +162,7 @@ impl Lock {
             }
             _ => false,
         };
-        let lets_others_in = held.is_counted();
+        let lets_others_in = held.kind().is_counted();
         self.set_holder(id, held);
         if cx.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from
@@ -203,7 +201,6 @@ impl Lock {
     pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
         if let Some(mut held) = self.take_held(id) {
             held.set_unrun();
-            held.set_run(Run::Undone);
             self.give_back(cx, id, &held, None);
         } else if self.waiting(id).is_some() {
             self.end_long_wait(cx, id, "cancelled");
@@ -323,7 +320,7 @@ impl Lock {
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
         let is_by_votes = cx.abilities.votes;
         if let Some(held) = self.held_mut(id)
-            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.gives_no_ticket())
+            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.kind().gives_no_ticket())
         {
             response.send(Err(LockError::invalid(held.lease().key(), reason)), None);
             return;

@@ -55,7 +55,7 @@ impl Lock {
         }
         // The server has given the lock to another attempt of this process, which passes it on; or it lets
         // in those that come next, as many as there is room for, or keeps a result.
-        let goes_back = held.is_former() || held.is_counted() || held.runs_once() || held.limits_rate();
+        let goes_back = held.is_former() || !held.kind().may_be_passed_on() || held.limits_rate();
         if goes_back || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
@@ -135,7 +135,7 @@ impl Lock {
         }
         if let Some(held) = self.held_mut(id)
             && held.has(&grant.token)
-            && !held.is_counted()
+            && !held.kind().is_counted()
         {
             held.set_followers(cx.now, &grant.followers);
         }

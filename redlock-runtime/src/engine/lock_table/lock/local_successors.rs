@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::waiting::{Awaits, Waiting};
 use crate::base::clock::Moment;
 use crate::base::token::Token;
-use crate::engine::protocol::{PassedOn, Reply, Request};
+use crate::engine::protocol::{Kind, PassedOn, Reply, Request};
 
 /// So long after it was passed on, the server is told who has it. Most holders have released it by
 /// then.
@@ -176,7 +176,8 @@ impl Successors {
     /// This request was executed: the server has the lock under the last token that it names, and
     /// no longer under `token`. Returns that one.
     pub(super) fn set_told(&mut self, request: &Request, token: &mut Token) -> Option<Token> {
-        let holder = request.passed_on.as_ref()?.to.last()?;
+        let Kind::PassedOn(passed_on) = &request.kind else { return None };
+        let holder = passed_on.to.last()?;
         let at = self.to.iter().position(|token| token == holder)?;
         self.named = self.named.saturating_sub(at + 1);
         let holder = self.to.drain(..=at).next_back()?;

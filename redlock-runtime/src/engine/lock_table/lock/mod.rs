@@ -13,12 +13,14 @@
 //! - this file: the places, their timers, and what is sent again and again until it is released
 //! - `queue`, `waiting`, `held`, `releasing`, `successors`: the parts, which know nothing of each
 //!   other's lock
+//! - `kind`: what differs between the kinds of locks
 
 mod acquiring;
 mod announcing;
 mod events;
 mod held;
 mod holding;
+mod kind;
 mod local_hand_over;
 mod local_successors;
 mod long_wait;
@@ -272,7 +274,7 @@ impl Lock {
 
     /// This attempt is the holder now, or one of them.
     fn set_holder(&mut self, id: Id, held: Box<Held>) {
-        if held.is_counted() {
+        if held.kind().is_counted() {
             self.insert_apart(id, Apart::Inside(held));
         } else if let Some((before, mut former)) = self.holder.replace((id, held)) {
             former.set_former();

@@ -200,11 +200,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::limit::Limit;
     use crate::base::owner::Origin;
     use crate::base::telemetry;
     use crate::base::token::Token;
     use crate::engine::command::Ask;
+    use crate::engine::protocol::Kind;
 
     fn waiting() -> Box<Waiting> {
         let ask = Ask {
@@ -214,11 +214,8 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
-            keeps: None,
-            limit: Limit::ONE,
-            tick: None,
-            ticket: None,
-            once: None,
+            keeps: Duration::ZERO,
+            kind: Kind::EXCLUSIVE,
             fenced: true,
             one_try: false,
             after: None,
@@ -228,7 +225,7 @@ mod tests {
             caller: None,
             call: telemetry::Call::default(),
             origin: Origin::Unnamed,
-            kind: None,
+            hold_kind: None,
         };
         Box::new(Waiting::new(Box::new(ask), Token::empty(), None, None))
     }

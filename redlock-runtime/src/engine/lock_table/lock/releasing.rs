@@ -223,7 +223,7 @@ impl Releasing {
     /// cause meanwhile.
     pub(super) fn on_refusal(&mut self, now: Moment, refusal: Refusal) -> ReleaseStep {
         if refusal.is_asked_again() {
-            self.request.direct = false;
+            self.request.use_script();
             return ReleaseStep::Send;
         }
         self.refused = Some(refusal.clone().words());
@@ -284,7 +284,7 @@ impl Releasing {
     pub(super) fn disconnect(&mut self) {
         self.response.take_if(|(_, response)| response.is_to_dropped());
         self.repeated = true;
-        self.request.direct = false;
+        self.request.use_script();
         self.again_at = None;
     }
 

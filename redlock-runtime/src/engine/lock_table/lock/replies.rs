@@ -197,7 +197,7 @@ impl Lock {
             Ok(Verdict::OfTick { .. } | Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => {}
             Ok(Verdict::Granted { fence }) => {
                 // It was granted without a wait.
-                if !request.direct && !waiting.ask().limit.is_counted() {
+                if !request.is_direct() && !request.kind.is_counted() {
                     cx.contended.remove(&request.name);
                 }
                 self.answered_held(cx, id, sent, fence, false);
@@ -288,10 +288,7 @@ impl Lock {
         let key = Arc::clone(&waiting.ask().key);
         let error = match why {
             NotRun::Done(result) => {
-                if let Some(once) = &waiting.ask().once {
-                    // It is asked for once.
-                    let _ = once.result.set(result);
-                }
+                waiting.ask().kind.set_result(result);
                 waiting.end(AcquireOutcome::Replayed);
                 self.end_long_wait(cx, id, "replayed");
                 self.drop_waiting(cx, id);
@@ -333,10 +330,9 @@ impl Lock {
             // lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 let releases = cx.abilities.votes || cx.abilities.hands_over;
-                let ends_phase = request.action == Action::Watch && request.phase > 0;
                 self.lose(cx, id, LostReason::KeyChanged, releases);
-                if ends_phase {
-                    self.lose_phase(cx, request.phase);
+                if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
+                    self.lose_phase(cx, phase);
                 }
             }
             (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {

@@ -21,12 +21,10 @@ use crate::base::error::{Holder, InFront, LockError};
 use crate::base::lease::safe_until;
 use crate::base::limit::Limit;
 use crate::base::owner::Owner;
-use crate::base::tick::{Tick, TickMissed};
 use crate::base::token::Token;
 use crate::engine::command::{AcquireOutcome, Ask, Caller};
 use crate::engine::protocol::{
-    Action, CLAIM, Mode, OnceRequest, PassedOn, Place, PushKind, QUEUE_TTL, Rare, Refusal, Request, Run,
-    ServerTime, TickEffect, TickRequest, Verdict,
+    Action, CLAIM, Kind, Mode, Place, PushKind, QUEUE_TTL, Refusal, Request, ServerTime, Verdict,
 };
 use crate::engine::timers::{Backoff, full_jitter, jittered};
 
@@ -373,35 +371,18 @@ impl Waiting {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
-        let name = Arc::clone(&self.ask.name);
-        let ticket = self.ask.ticket.clone().filter(|_| action == Action::Redeem);
-        let passed_on = ticket.map(PassedOn::ticket);
-        Request {
-            passed_on,
-            fenced: self.ask.fenced,
-            limit: self.ask.limit,
-            // The body of a waiter has not begun.
-            rare: OnceRequest::boxed(self.ask.once.as_ref(), Run::Undone)
-                .or_else(|| self.ask.keeps.map(|min_hold| Box::new(Rare::Keeps(min_hold)))),
-            ..Request::new(action, name, self.token.clone(), self.ask.ttl)
-        }
+        self.request_of(self.ask.kind.waiting(action), action)
     }
 
-    /// The tick of a request that is sent now.
-    pub(super) fn tick_request(&self, now: Moment) -> Option<TickRequest> {
-        let tick = **self.ask.tick.as_ref()?;
-        let effect = match tick.missed {
-            TickMissed::Skip => TickEffect::Record,
-            TickMissed::Retry => TickEffect::Look,
-        };
-        Some(TickRequest { tick, age: now.since(self.ask.started), effect })
+    fn request_of(&self, kind: Kind, action: Action) -> Request {
+        let Ask { name, ttl, keeps, fenced, .. } = &*self.ask;
+        let request = Request::new(action, Arc::clone(name), self.token.clone(), *ttl);
+        Request { keeps: *keeps, fenced: *fenced, kind, ..request }
     }
 
     /// The server has told which tick it is: it stays the same for as long as this one waits.
     pub(super) fn set_tick(&mut self, at_ms: u64) {
-        if let Some(tick) = &mut self.ask.tick {
-            tick.at_ms = Some(at_ms);
-        }
+        self.ask.kind.set_tick(at_ms);
     }
 
     /// True for a first request that is not late: then the time in its token is that of its grant.
@@ -462,7 +443,7 @@ impl Waiting {
     /// True when this attempt may have the lock, as far as it can be released: a ticket is redeemed
     /// once.
     pub(super) fn may_hold(&self) -> bool {
-        (self.unanswered > 0 || self.was_granted) && self.ask.ticket.is_none()
+        (self.unanswered > 0 || self.was_granted) && !self.ask.kind.has_ticket()
     }
 
     /// The waiters in front of it, in the last reply.
@@ -530,7 +511,7 @@ impl Waiting {
         let is_foreign = self.behind_a_foreign_holder();
         let wakes_no_waiter = place.is_none() || (self.leads || has_waited) && is_foreign;
         // One of several that leaves changes nothing in the key.
-        let is_news = inside == 0 || !self.ask.limit.is_counted();
+        let is_news = inside == 0 || !self.ask.kind.is_counted();
         self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter && is_news;
         self.is_told = can_watch && (self.tracks_changes || !is_foreign);
         self.awaits = match (first.is_some(), place) {
@@ -733,23 +714,14 @@ impl Waiting {
 
     /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
-        let mut request = self.request(Action::Release);
+        let request = self.request_of(self.ask.kind.unrun(), Action::Release);
         let lasts = request.lasts();
-        if let Some(tick) = self.ask.tick.as_ref().and_then(|tick| unrun(tick)) {
-            request.set_tick(tick);
-        }
         let mut releasing = Releasing::new(now, Arc::clone(&self.ask.key), request, lasts);
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.set_granted();
         }
         if self.is_queued() { releasing } else { releasing.after_unanswered(self.unanswered) }
     }
-}
-
-/// What the release of a lock whose body has not begun says of its tick.
-pub(super) fn unrun(tick: &Tick) -> Option<TickRequest> {
-    let is_recorded = tick.missed == TickMissed::Skip;
-    is_recorded.then_some(TickRequest { tick: *tick, age: Duration::ZERO, effect: TickEffect::Undo })
 }
 
 /// The time in a token is as precise as this.

@@ -21,7 +21,7 @@ fn renews(scenario: &mut Scenario) {
 /// Until when the server keeps the record that is being written.
 #[track_caller]
 fn record_ends(scenario: &mut Scenario, reply: Reply) -> Moment {
-    let lasts = scenario.sent.first().and_then(|(_, _, request)| Some(request.announcement()?.lasts));
+    let lasts = scenario.sent.first().and_then(|(_, _, request)| Some(request.kind.announcement()?.lasts));
     let Some(lasts) = lasts else { unreachable!("no record is written: {:?}", scenario.unanswered()) };
     scenario.answers(Action::Announce, reply);
     scenario.now.after(lasts)

@@ -12,7 +12,7 @@ fn scenario() -> Scenario {
 
 fn asks(scenario: &mut Scenario, id: Id, limit: Limit) -> Outcome {
     let (mut ask, outcome) = scenario.ask(None, None);
-    ask.limit = limit;
+    ask.kind = Kind::of_limit(limit);
     scenario.table.acquire(scenario.now, id, ask, token_of(id));
     scenario.send();
     outcome
@@ -34,7 +34,7 @@ fn enters(scenario: &mut Scenario, id: Id, phase: u64) -> Arc<Lease> {
 /// The unanswered requests, with their limits.
 fn sent(scenario: &Scenario) -> Vec<(Id, Action, u32)> {
     let sent = scenario.sent.iter();
-    sent.map(|(id, _, request)| (*id, request.action, request.limit.number())).collect()
+    sent.map(|(id, _, request)| (*id, request.action, request.kind.limit().number())).collect()
 }
 
 #[test]
@@ -59,12 +59,12 @@ fn several_of_one_process_are_inside_at_once_each_with_its_own_lease() {
 fn a_counted_lock_costs_two_commands_and_neither_is_direct() {
     let mut scenario = scenario();
     let (mut ask, mut outcome) = scenario.ask(None, None);
-    (ask.limit, ask.fenced) = (Limit::of(5), false);
+    (ask.kind, ask.fenced) = (Kind::of_limit(Limit::of(5)), false);
     scenario.table.acquire(scenario.now, 1, ask, token_of(1));
     scenario.send();
     let commands = |scenario: &Scenario| {
         let sent = scenario.sent.iter();
-        sent.map(|(_, _, request)| (request.direct, request.limit.number())).collect::<Vec<_>>()
+        sent.map(|(_, _, request)| (request.is_direct(), request.kind.limit().number())).collect::<Vec<_>>()
     };
     assert_eq!(commands(&scenario), [(false, 5)]);
     scenario.answers(JOIN, granted(7));
@@ -80,10 +80,10 @@ fn a_writer_beside_readers_of_its_process_asks_the_queue() {
     let mut scenario = scenario();
     let _reader = enters(&mut scenario, 1, 7);
     let (mut ask, _outcome) = scenario.ask(None, None);
-    (ask.limit, ask.fenced) = (WRITER, false);
+    (ask.kind, ask.fenced) = (Kind::of_limit(WRITER), false);
     scenario.table.acquire(scenario.now, 2, ask, token_of(2));
     scenario.send();
-    assert!(scenario.sent.iter().all(|(_, _, request)| !request.direct), "the key is not free");
+    assert!(scenario.sent.iter().all(|(_, _, request)| !request.is_direct()), "the key is not free");
     assert_eq!(sent(&scenario), [(2, JOIN, 1)]);
 }
 
@@ -157,7 +157,9 @@ fn a_key_that_is_deleted_ends_the_leases_of_a_phase_by_one_watch() {
     }
     scenario.changes();
     assert_eq!(scenario.unanswered().len(), 1, "{:?}", scenario.unanswered());
-    assert!(scenario.sent.iter().all(|(_, _, request)| request.phase == 7));
+    assert!(
+        scenario.sent.iter().all(|(_, _, request)| matches!(request.kind, Kind::Counted { phase: 7, .. }))
+    );
     scenario.answers(Action::Watch, Reply::Free);
     let lost = leases.map(|lease| lease.lost_reason());
     assert_eq!(lost, [Some(LostReason::KeyChanged); 3]);
@@ -319,7 +321,7 @@ const RATE: Duration = Duration::from_secs(60);
 
 fn asks_for_a_rate(scenario: &mut Scenario, id: Id) -> Outcome {
     let (mut ask, outcome) = scenario.ask(None, Some(RATE));
-    (ask.limit, ask.keeps) = (Limit::of(2), Some(RATE));
+    (ask.kind, ask.keeps) = (Kind::of_limit(Limit::of(2)), RATE);
     scenario.table.acquire(scenario.now, id, ask, token_of(id));
     scenario.send();
     outcome

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use super::*;
+use crate::base::limit::Limit;
 use crate::base::tick::{Tick, TickMissed};
-use crate::engine::protocol::Once;
+use crate::engine::protocol::{Once, OnceRequest, Run, TickRequest};
 
 const IN_VAIN: Reply = Reply::Refused(Refusal::Contended);
 
@@ -21,7 +22,7 @@ fn unfenced(id: Id, wait: Option<Duration>, scenario: &mut Scenario) -> Outcome 
 #[track_caller]
 fn sends(scenario: &Scenario, expected: &[(Id, Action, bool)]) {
     let sent: Vec<_> =
-        scenario.sent.iter().map(|(id, _, request)| (*id, request.action, request.direct)).collect();
+        scenario.sent.iter().map(|(id, _, request)| (*id, request.action, request.is_direct())).collect();
     assert_eq!(sent, expected);
     assert!(scenario.sent.iter().all(|(_, _, request)| !request.fenced));
 }
@@ -34,11 +35,11 @@ fn one_with_a_fencing_token_does_so_too() {
         let action = if wait.is_none() { JOIN } else { Action::Acquire(Mode::OneTry) };
         let mut scenario = Scenario::connected();
         let mut outcome = scenario.acquires(1, wait);
-        assert!(scenario.sent.iter().all(|(_, _, request)| request.direct && request.fenced));
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.is_direct() && request.fenced));
         scenario.answers(action, Reply::Acquire(Verdict::Granted { fence: 7 }));
         assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7));
         let _released = scenario.releases(1);
-        assert!(scenario.sent.iter().all(|(_, _, request)| request.direct));
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.is_direct()));
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());
     }
@@ -51,15 +52,17 @@ fn a_lock_that_depends_on_more_than_its_key_is_asked_for_by_a_script() {
     type Needs = fn(&mut Ask);
     let needs: [(Abilities, Needs); 6] = [
         (HANDS_OVER, |ask| {
-            ask.tick = Some(Box::new(Tick { every_ms: 1000, at_ms: None, missed: TickMissed::Retry }));
+            let tick = Tick { every_ms: 1000, at_ms: None, missed: TickMissed::Retry };
+            ask.kind = TickRequest::of(tick, ask.started);
         }),
-        (HANDS_OVER, |ask| ask.limit = Limit::NONE),
-        (HANDS_OVER, |ask| ask.limit = Limit::of(2)),
+        (HANDS_OVER, |ask| ask.kind = Kind::of_limit(Limit::NONE)),
+        (HANDS_OVER, |ask| ask.kind = Kind::of_limit(Limit::of(2))),
         (HANDS_OVER, |ask| {
             let (fingerprint, result) = ("-".into(), OnceLock::new());
-            ask.once = Some(Arc::new(Once { fingerprint, lasts: TTL, reruns: true, ignores: None, result }));
+            let once = Once { fingerprint, lasts: TTL, reruns: true, ignores: None, result };
+            ask.kind = OnceRequest::of(Arc::new(once), Run::Undone);
         }),
-        (HANDS_OVER, |ask| ask.ticket = Some(token_of(2))),
+        (HANDS_OVER, |ask| ask.kind = Kind::Ticket(token_of(2))),
         (Abilities { votes: true, ..NEITHER }, |_| {}),
     ];
     for (number, (abilities, needs)) in needs.into_iter().enumerate() {
@@ -70,7 +73,7 @@ fn a_lock_that_depends_on_more_than_its_key_is_asked_for_by_a_script() {
             needs(&mut ask);
             scenario.table.acquire(scenario.now, 1, ask, token_of(1));
             scenario.send();
-            let direct: Vec<_> = scenario.sent.iter().map(|(_, _, request)| request.direct).collect();
+            let direct: Vec<_> = scenario.sent.iter().map(|(_, _, request)| request.is_direct()).collect();
             assert_eq!(direct, [false], "{number}, fenced: {fenced}");
         }
     }
@@ -84,7 +87,9 @@ fn a_lock_that_came_without_a_fencing_token_is_asked_for_again_or_given_back() {
         let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
         let action = Action::Acquire(Mode::OneTry);
         scenario.answers(action, no_fence());
-        assert!(scenario.sent.iter().all(|(_, _, request)| !request.direct && request.token == token_of(1)));
+        assert!(
+            scenario.sent.iter().all(|(_, _, request)| !request.is_direct() && request.token == token_of(1))
+        );
         let Some(refusal) = refused else {
             scenario.answers(action, Reply::Acquire(Verdict::Granted { fence: 7 }));
             assert_eq!(held(&mut outcome).map(|lease| lease.fence()), Some(7));

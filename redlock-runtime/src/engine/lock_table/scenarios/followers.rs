@@ -62,8 +62,7 @@ impl Scenario {
             (Action::Release, &token(holder), true)
         );
         let expected: Vec<_> = served.iter().map(|id| token(*id)).collect();
-        let followers = request.passed_on.as_ref().map(|passed_on| &*passed_on.to);
-        assert_eq!(followers.unwrap_or_default(), expected);
+        assert_eq!(request.other_tokens(), expected);
     }
 }
 
@@ -215,7 +214,7 @@ fn behind_a_lock_that_was_passed_on_the_first_waiter_asks_when_its_claim_is_to_e
 fn tells(scenario: &mut Scenario, holder: Id, to: &[Id]) -> (Id, Moment, Request) {
     let Some((id, sent, request)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((request.action, &request.token), (RENEW, &token(holder)));
-    let Some(passed_on) = &request.passed_on else { unreachable!("{request:?}") };
+    let Kind::PassedOn(passed_on) = &request.kind else { unreachable!("{request:?}") };
     assert_eq!(*passed_on.to, *to.iter().map(|id| token(*id)).collect::<Vec<_>>());
     assert_eq!(passed_on.place_ttl, Some(TTL), "they have places");
     (id, sent, request)
@@ -246,8 +245,8 @@ fn the_server_is_told_who_has_a_lock_that_was_passed_on_and_is_held_for_longer()
     scenario.sent.clear();
     scenario.passes(TTL / 3);
     scenario.tick();
-    let renewal = scenario.next().map(|(_, _, request)| (request.action, request.token, request.passed_on));
-    assert_eq!(renewal, Some((RENEW, token(3), None)));
+    let Some((_, _, renewal)) = scenario.next() else { unreachable!("nothing was sent") };
+    assert_eq!((renewal.action, &renewal.token, renewal.other_tokens()), (RENEW, &token(3), &[][..]));
     scenario.sent.clear();
     scenario.drops_guard(3);
     scenario.gives_back(3, &[]);

@@ -1,6 +1,7 @@
 //! Pushed grants: entered at once and claimed later, or confirmed first.
 
 use super::*;
+use crate::base::limit::Limit;
 
 #[test]
 fn a_grant_is_entered_at_once_and_claimed_later() {
@@ -60,7 +61,7 @@ fn a_waiter_that_is_granted_a_lock_without_its_number_asks_for_one() {
     for limit in [Limit::ONE, Limit::of(5)] {
         let mut scenario = Scenario::connected();
         let (mut ask, mut outcome) = scenario.ask(None, None);
-        ask.limit = limit;
+        ask.kind = Kind::of_limit(limit);
         scenario.table.acquire(scenario.now, 1, ask, token_of(1));
         scenario.send();
         let busy = scenario.busy(0);

@@ -34,7 +34,6 @@ use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
 use crate::base::lease::Lease;
-use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::outcome::ReleaseOutcome;
 use crate::base::owner::Origin;
@@ -44,7 +43,7 @@ use crate::base::token::Token;
 use crate::engine::EngineSettings;
 use crate::engine::command::{self, AcquireOutcome, Ask, Command, OperatorRequest, Response};
 use crate::engine::protocol::{
-    Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
+    Action, CLAIM, Disconnected, Id, Kind, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
     ServerTime, Verdict,
 };
 use crate::engine::slots::{Slot, Slots};
@@ -138,11 +137,8 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
-            keeps: None,
-            limit: Limit::ONE,
-            tick: None,
-            ticket: None,
-            once: None,
+            keeps: Duration::ZERO,
+            kind: Kind::EXCLUSIVE,
             fenced: true,
             one_try: wait == Some(Duration::ZERO),
             after: None,
@@ -152,7 +148,7 @@ impl Scenario {
             caller: Some(caller),
             call: telemetry::Call::default(),
             origin: Origin::Unnamed,
-            kind: None,
+            hold_kind: None,
         });
         (ask, outcome)
     }
@@ -245,7 +241,7 @@ impl Scenario {
     /// The ticket of attempt 1 is redeemed.
     fn redeems(&mut self, id: Id) -> Outcome {
         let (mut ask, outcome) = self.ask(Some(SECOND), None);
-        ask.ticket = Some(token_of(1));
+        ask.kind = Kind::Ticket(token_of(1));
         self.table.acquire(self.now, id, ask, token_of(id));
         self.send();
         outcome

@@ -7,7 +7,6 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::Holder;
-use crate::base::limit::Limit;
 use crate::base::owner::Origin;
 use crate::base::owner::Owner;
 use crate::base::telemetry;
@@ -16,7 +15,7 @@ use crate::engine::EngineSettings;
 use crate::engine::command::{AcquireOutcome, Ask, Command};
 use crate::engine::lock_table::LockTable;
 use crate::engine::multi_key::refuse_all;
-use crate::engine::protocol::{Action, Id, Mode, Place, Refusal, Reply, Request, ServerTime, Verdict};
+use crate::engine::protocol::{Action, Id, Kind, Mode, Place, Refusal, Reply, Request, ServerTime, Verdict};
 
 const TTL: Duration = Duration::from_secs(30);
 const JOIN: Mode = Mode::Join { at_most: 10 };
@@ -44,11 +43,8 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         renew: true,
         max_hold: None,
         min_hold: None,
-        keeps: None,
-        limit: Limit::ONE,
-        tick: None,
-        ticket: None,
-        once: None,
+        keeps: Duration::ZERO,
+        kind: Kind::EXCLUSIVE,
         fenced: true,
         one_try: false,
         after,
@@ -58,7 +54,7 @@ fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         caller: Some(caller),
         call: telemetry::Call::default(),
         origin: Origin::Unnamed,
-        kind: None,
+        hold_kind: None,
     });
     (ask, outcome)
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::*;
-use crate::engine::protocol::{NotRun, Once, Run};
+use crate::engine::protocol::{NotRun, Once, OnceRequest, Run};
 
 fn once() -> Arc<Once> {
     Arc::new(Once {
@@ -18,7 +18,7 @@ fn once() -> Arc<Once> {
 fn asks(scenario: &mut Scenario, id: Id) -> (Arc<Once>, Outcome) {
     let (mut ask, outcome) = scenario.ask(None, None);
     let once = once();
-    ask.once = Some(Arc::clone(&once));
+    ask.kind = OnceRequest::of(Arc::clone(&once), Run::Undone);
     scenario.table.acquire(scenario.now, id, ask, token_of(id));
     scenario.send();
     (once, outcome)
@@ -49,8 +49,8 @@ fn replays(once: &Once, outcome: &mut Outcome, result: &str) {
 #[track_caller]
 fn releases_as(scenario: &mut Scenario, expected: &str, reply: Reply) {
     let Some((id, sent, request)) = scenario.next() else { unreachable!("nothing was sent") };
-    assert_eq!((request.action, request.direct), (Action::Release, false));
-    let Some(of) = request.once() else { unreachable!("its body does not run once") };
+    assert_eq!((request.action, request.is_direct()), (Action::Release, false));
+    let Some(of) = request.kind.once() else { unreachable!("its body does not run once") };
     assert_eq!(format!("{:?}", of.run).split('(').next(), Some(expected));
     scenario.table.reply(scenario.now, id, sent, &request, reply);
     scenario.send();
@@ -70,7 +70,7 @@ fn a_replay_is_one_request() {
 fn a_run_is_two_requests_and_neither_is_direct() {
     let mut scenario = Scenario::connected();
     let (_, mut outcome) = asks(&mut scenario, 1);
-    assert!(scenario.sent.iter().all(|(_, _, request)| !request.direct));
+    assert!(scenario.sent.iter().all(|(_, _, request)| !request.is_direct()));
     scenario.answers(JOIN, Reply::Acquire(Verdict::Granted { fence: 7 }));
     assert!(held(&mut outcome).is_some());
     let (caller, mut released) = oneshot::channel();

@@ -1,7 +1,6 @@
 //! A lock is left to a ticket, and a ticket is redeemed.
 
 use super::*;
-use crate::engine::protocol::PassedOn;
 
 type Ended = oneshot::Receiver<command::Released>;
 
@@ -23,8 +22,8 @@ fn error(ended: &mut Ended) -> Option<LockError> {
     ended.try_recv().ok().and_then(|released| released.outcome.err()).map(|error| *error)
 }
 
-fn taken_from(request: &Request) -> Option<&[Token]> {
-    request.passed_on.as_ref().map(|passed_on| &*passed_on.to)
+fn taken_from(request: &Request) -> Option<&Token> {
+    if let Kind::Ticket(ticket) = &request.kind { Some(ticket) } else { None }
 }
 
 #[test]
@@ -189,8 +188,7 @@ fn a_ticket_is_redeemed_beside_those_who_wait_here() {
     let mut outcome = scenario.redeems(3);
     let request = scenario.sent.first().map(|(_, _, request)| request.clone());
     let Some(request) = request else { unreachable!("it is redeemed") };
-    assert_eq!((&request.token, taken_from(&request)), (&token_of(3), Some(&[token_of(1)][..])));
-    assert_eq!(request.passed_on, Some(PassedOn::ticket(token_of(1))));
+    assert_eq!((&request.token, taken_from(&request)), (&token_of(3), Some(&token_of(1))));
     scenario.answers(Action::Redeem, granted(9));
     let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
     assert_eq!(lease.fence(), 9);
@@ -198,7 +196,7 @@ fn a_ticket_is_redeemed_beside_those_who_wait_here() {
     // Its release is one of its own: it names no ticket.
     scenario.drops_guard(3);
     let released = scenario.sent.iter().find(|(_, _, request)| request.action == Action::Release);
-    assert!(released.is_some_and(|(_, _, request)| request.passed_on.is_none() && !request.direct));
+    assert!(released.is_some_and(|(_, _, request)| taken_from(request).is_none() && !request.is_direct()));
 }
 
 #[test]

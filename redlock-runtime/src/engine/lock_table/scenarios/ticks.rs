@@ -14,7 +14,7 @@ const NAMED: u64 = 1_795_687_200_000;
 impl Scenario {
     fn asks_for_a_tick(&mut self, id: Id, wait: Option<Duration>, missed: TickMissed) -> Outcome {
         let (mut ask, outcome) = self.ask(wait, None);
-        ask.tick = Some(Box::new(Tick { every_ms: HOUR_MS, at_ms: None, missed }));
+        ask.kind = TickRequest::of(Tick { every_ms: HOUR_MS, at_ms: None, missed }, self.now);
         ask.fenced = false;
         self.table.acquire(self.now, id, ask, token_of(id));
         self.send();
@@ -23,7 +23,7 @@ impl Scenario {
 
     /// What the next request says of its tick.
     fn next_tick(&self) -> Option<&TickRequest> {
-        self.sent.first().and_then(|(_, _, request)| request.tick())
+        self.sent.first().and_then(|(_, _, request)| request.kind.tick())
     }
 }
 
@@ -50,7 +50,7 @@ fn granted() -> Reply {
 fn a_tick_that_is_taken_costs_one_request_and_names_who_has_it() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.asks_for_a_tick(1, None, TickMissed::Skip);
-    let first = scenario.sent.first().map(|(_, _, request)| (request.direct, request.fenced));
+    let first = scenario.sent.first().map(|(_, _, request)| (request.is_direct(), request.fenced));
     assert_eq!(first, Some((false, true)), "the server looks at the record, so it is asked by the script");
     scenario.answers(JOIN, taken());
     let error = failed(&mut outcome);
@@ -69,7 +69,8 @@ fn a_tick_that_is_taken_costs_one_request_and_names_who_has_it() {
 fn a_waiter_keeps_the_tick_that_its_first_answer_has_told() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.asks_for_a_tick(1, None, TickMissed::Skip);
-    assert_eq!(scenario.next_tick().map(|tick| (tick.tick.at_ms, tick.age)), Some((None, Duration::ZERO)));
+    let first = scenario.next_tick().map(|tick| (tick.tick.at_ms, tick.asked));
+    assert_eq!(first, Some((None, scenario.now)));
     let busy = busy(&scenario);
     scenario.answers(JOIN, busy);
     scenario.passes(40 * 60 * SECOND);
@@ -84,10 +85,11 @@ fn a_request_that_comes_late_is_for_the_tick_of_its_call() {
     let mut scenario = Scenario::connected();
     scenario.table.disconnected(scenario.now, "cut".into(), &[]);
     let _outcome = scenario.asks_for_a_tick(1, None, TickMissed::Skip);
+    let asked = scenario.now;
     scenario.passes(100 * SECOND);
     scenario.connects();
     scenario.send();
-    assert_eq!(scenario.next_tick().map(|tick| tick.age), Some(100 * SECOND));
+    assert_eq!(scenario.next_tick().map(|tick| tick.asked), Some(asked));
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn only_a_run_that_has_ended_well_ends_a_tick_that_is_retried() {
         let _released = scenario.releases(1);
         let effect = scenario.next_tick().map(|tick| (tick.effect, tick.tick.at_ms));
         assert_eq!(effect, ends.then_some((TickEffect::Record, Some(NAMED))), "{has_failed} {is_released}");
-        let direct = scenario.sent.first().map(|(_, _, request)| request.direct);
+        let direct = scenario.sent.first().map(|(_, _, request)| request.is_direct());
         assert_eq!(direct, Some(!ends), "the script writes the record");
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());
@@ -170,7 +172,7 @@ fn a_caller_that_leaves_before_its_body_begins_leaves_the_tick_to_others() {
         let mut scenario = Scenario::connected();
         let _outcome = scenario.asks_for_a_tick(1, None, missed);
         scenario.abandons(1);
-        let release = scenario.sent.get(1).and_then(|(_, _, request)| request.tick());
+        let release = scenario.sent.get(1).and_then(|(_, _, request)| request.kind.tick());
         assert_eq!(release.map(|tick| tick.effect), expected);
         // It has gone when the lock comes.
         let mut scenario = Scenario::connected();
@@ -191,8 +193,8 @@ fn a_grant_that_comes_too_late_gives_its_tick_back_before_it_asks_again() {
     assert!(
         matches!(told[..], [release, again]
         if release.action == Action::Release
-            && release.tick().is_some_and(|tick| tick.effect == TickEffect::Undo)
-            && again.tick().is_some_and(|tick| tick.tick.at_ms == Some(NAMED))
+            && release.kind.tick().is_some_and(|tick| tick.effect == TickEffect::Undo)
+            && again.kind.tick().is_some_and(|tick| tick.tick.at_ms == Some(NAMED))
             && again.token != release.token),
         "{told:?}"
     );

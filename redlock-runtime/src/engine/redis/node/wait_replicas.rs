@@ -17,7 +17,7 @@ use crate::base::clock::Moment;
 use crate::base::key::{ONCE, TICK};
 use crate::base::token::digest;
 use crate::engine::command::{Command, Kept, Unconfirmed};
-use crate::engine::protocol::{Confirmation, Disconnected, Id, Request};
+use crate::engine::protocol::{Confirmation, Disconnected, Id, Kind, Request};
 use crate::engine::redis::connect::Opening;
 use crate::engine::redis::requests::fields::in_ms;
 use crate::engine::redis::scripts::{EVALUATED, Script};
@@ -147,35 +147,38 @@ impl Confirmer {
         let mut pipeline = Pipeline::default();
         for Pending { request, .. } in batch.iter().filter(|_| !open.has_written) {
             let (name, token) = (&*request.name, request.token.value());
-            if request.keeps_a_record() {
-                let (beside, its) = match request.once() {
-                    Some(_) => (ONCE, digest(token)),
-                    None => (TICK, token.to_owned()),
-                };
-                pipeline.add(&[
-                    "EVAL",
-                    Script::ConfirmRecord.source(EVALUATED),
-                    "1",
-                    &format!("{name}{beside}"),
-                    &its,
-                ]);
-            } else if request.phase > 0 {
-                pipeline.add(&[
-                    "EVAL",
-                    Script::ConfirmCounted.source(EVALUATED),
-                    "1",
-                    name,
-                    &request.phase.to_string(),
-                ]);
-            } else {
-                pipeline.add(&[
-                    "EVAL",
-                    Script::Confirm.source(EVALUATED),
-                    "1",
-                    name,
-                    token,
-                    &in_ms(request.lasts()).to_string(),
-                ]);
+            match &request.kind {
+                Kind::Once(_) if request.keeps_a_record() => {
+                    pipeline.add(&[
+                        "EVAL",
+                        Script::ConfirmRecord.source(EVALUATED),
+                        "1",
+                        &format!("{name}{ONCE}"),
+                        &digest(token),
+                    ]);
+                }
+                Kind::Tick(_) if request.keeps_a_record() => {
+                    pipeline.add(&[
+                        "EVAL",
+                        Script::ConfirmRecord.source(EVALUATED),
+                        "1",
+                        &format!("{name}{TICK}"),
+                        token,
+                    ]);
+                }
+                Kind::Counted { phase: phase @ 1.., .. } => {
+                    pipeline.add(&[
+                        "EVAL",
+                        Script::ConfirmCounted.source(EVALUATED),
+                        "1",
+                        name,
+                        &phase.to_string(),
+                    ]);
+                }
+                _ => {
+                    let lasts = in_ms(request.lasts()).to_string();
+                    pipeline.add(&["EVAL", Script::Confirm.source(EVALUATED), "1", name, token, &lasts]);
+                }
             }
         }
         // Zero would wait for ever.

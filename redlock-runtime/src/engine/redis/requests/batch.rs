@@ -14,7 +14,7 @@ use super::decode::{read, refusal};
 use super::encode::CLIENT_CACHING;
 use super::fields::{Encoder, is_renewal, nonsense};
 use crate::engine::multi_key::refuse_all;
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, Verdict};
+use crate::engine::protocol::{Action, Id, Kind, Mode, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::scripts::{Dialect, Script};
 use crate::engine::redis::wire::command::write_command;
 use crate::engine::redis::wire::exchange::Exchange;
@@ -42,10 +42,7 @@ pub(super) fn renewals(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     for (_, request) in requests {
         let is_next = match request.action {
             Action::Renew { shortens: false, .. }
-                if count < LONGEST
-                    && request.passed_on.is_none()
-                    && request.once().is_none()
-                    && !request.limit.is_counted() =>
+                if count < LONGEST && matches!(request.kind, Kind::Exclusive { .. }) =>
             {
                 count += 1;
                 true

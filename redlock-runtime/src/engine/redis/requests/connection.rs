@@ -216,7 +216,7 @@ impl RedisConnection {
             }
             if !self.fences.may_be(fence) {
                 *reply = nonsense(&Value::Int(0));
-            } else if before <= expected.seen.at(at) && !request.limit.is_counted() {
+            } else if before <= expected.seen.at(at) && !request.kind.is_counted() {
                 self.fences.on_undercut(now, fence);
                 *reply = match request.action {
                     Action::Reserve { .. } => Reply::NotHeld,
@@ -244,8 +244,7 @@ impl RedisConnection {
                     // One error may be about all requests of a call, and repeat what any of them
                     // has sent.
                     for (_, request) in requests {
-                        let passed_on = request.passed_on.iter().flat_map(|passed_on| &passed_on.to);
-                        for token in std::iter::once(&request.token).chain(passed_on) {
+                        for token in std::iter::once(&request.token).chain(request.other_tokens()) {
                             *words = without(words, token.secret()).into();
                         }
                     }
@@ -260,7 +259,7 @@ impl RedisConnection {
                 Reply::Acquire(verdict) if request.fenced => {
                     if let Some(fence) = verdict.fence() {
                         // That of a counted lock is as old as the phase that its caller enters.
-                        if !request.limit.is_counted() {
+                        if !request.kind.is_counted() {
                             self.fences.learn(sent, now, fence);
                         }
                         self.see(request, fence);

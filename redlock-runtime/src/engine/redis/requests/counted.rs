@@ -15,9 +15,25 @@ use crate::engine::redis::wire::value::{Value, text};
 pub(super) const TRIES: &str = "try";
 
 impl Encoder {
+    pub(super) fn script_of_counted(&self, action: Action) -> Option<Script> {
+        match action {
+            Action::Acquire(_) => Some(Script::AcquireCounted),
+            Action::Renew { shortens, .. } if !self.may_shorten(shortens) => Some(Script::RenewCounted),
+            Action::Renew { .. } | Action::ExpireLater => Some(Script::ExpireCounted),
+            Action::Release => Some(Script::ReleaseCounted),
+            _ => None,
+        }
+    }
+
     /// The keys and arguments of `acquire_counted.lua` and the other scripts of counted locks.
-    pub(super) fn write_counted(&self, script: Script, request: &Request, command: &mut Command<'_>) {
-        let number = request.limit.number();
+    pub(super) fn write_counted(
+        &self,
+        script: Script,
+        request: &Request,
+        limit: Limit,
+        command: &mut Command<'_>,
+    ) {
+        let number = limit.number();
         if let Script::RenewCounted = script {
             command.arg("2").arg(&*request.name);
             self.session.keyspace.write_holders(command, &request.name);

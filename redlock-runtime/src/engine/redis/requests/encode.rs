@@ -1,7 +1,8 @@
 //! Requests as commands: which script, with which keys and arguments.
 
 use super::fields::{EXACTLY, Encoder, LATE, in_ms, is_renewal};
-use crate::engine::protocol::{Action, Id, Mode, PassedOn, Releases, Request};
+use crate::base::token::Token;
+use crate::engine::protocol::{Action, Id, Kind, Mode, PassedOn, Releases, Request};
 use crate::engine::redis::connect::handshake::{NativeDelete, Session};
 use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::{Command, write_command, write_word};
@@ -44,35 +45,30 @@ impl Encoder {
     }
 
     pub(super) fn script(&self, request: &Request) -> Option<Script> {
-        match request.action {
-            Action::Acquire(_) if request.tick().is_some() => Some(Script::Tick),
-            Action::Release if request.tick().is_some() => {
-                Some(if self.session.queues { Script::EndTick } else { Script::GiveUpTick })
+        let action = request.action;
+        let of_its_kind = match &request.kind {
+            Kind::Tick(_) => self.script_of_tick(action),
+            Kind::Once(_) => self.script_of_once(action),
+            Kind::Counted { .. } => self.script_of_counted(action),
+            Kind::PassedOn(_) if matches!(action, Action::Renew { .. } | Action::ExpireLater) => {
+                Some(Script::PassOn)
             }
-            Action::Acquire(_) if request.once().is_some() => Some(Script::AcquireOnce),
-            Action::Release if request.once().is_some() && !self.session.queues => Some(Script::FinishAlone),
-            Action::Release if request.once().is_some() => Some(Script::Finish),
-            Action::Renew { .. } | Action::ExpireLater if request.once().is_some() => Some(Script::RenewOnce),
-            Action::Acquire(_) if request.limit.is_counted() => Some(Script::AcquireCounted),
-            Action::Renew { shortens, .. } if request.limit.is_counted() => {
-                Some(if self.may_shorten(shortens) { Script::ExpireCounted } else { Script::RenewCounted })
-            }
-            Action::ExpireLater if request.limit.is_counted() => Some(Script::ExpireCounted),
-            Action::Release if request.limit.is_counted() => Some(Script::ReleaseCounted),
+            _ => None,
+        };
+        of_its_kind.or_else(|| match action {
             Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
                 Some(Script::GiveUp)
             }
-            Action::Renew { .. } | Action::ExpireLater if request.passed_on.is_some() => Some(Script::PassOn),
             action => Script::of(action),
-        }
+        })
     }
 
     /// By what the request is sent now.
     pub(super) fn way(&self, request: &Request) -> Way {
         match request.action {
-            Action::Acquire(_) if request.direct && !request.fenced => Way::Direct,
-            Action::Acquire(_) if request.direct && self.draws_directly => Way::DirectFenced,
-            Action::Release if request.direct && self.session.queues => Way::Direct,
+            Action::Acquire(_) if request.is_direct() && !request.fenced => Way::Direct,
+            Action::Acquire(_) if request.is_direct() && self.draws_directly => Way::DirectFenced,
+            Action::Release if request.is_direct() && self.session.queues => Way::Direct,
             _ => Way::Script,
         }
     }
@@ -81,10 +77,10 @@ impl Encoder {
     pub(super) fn write(&mut self, request: &Request, way: Way, into: &mut Vec<u8>) {
         if way == Way::Script {
             // With a floor, which those behind it need not carry then.
-            self.draws_directly |= self.may_draw && request.direct && request.action.takes();
+            self.draws_directly |= self.may_draw && request.is_direct() && request.action.takes();
             // Enough for most requests, so that the buffer need not grow.
             let inbox = self.session.inbox.len();
-            if request.limit.is_counted() {
+            if request.kind.is_counted() {
                 self.may_be_counted(&request.name);
             }
             let bytes = 4 * request.name.len() + 2 * inbox + request.token.value().len() + 260;
@@ -142,10 +138,31 @@ impl Encoder {
             return;
         };
         self.call(script, command);
-        let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.lasts()));
-        if self.write_of_a_kind(script, request, command) {
-            return;
+        match (script, &request.kind) {
+            (Script::Tick | Script::EndTick | Script::GiveUpTick, Kind::Tick(of)) => {
+                self.write_tick(request, of, command);
+            }
+            (Script::AcquireOnce | Script::Finish | Script::FinishAlone, Kind::Once(of)) => {
+                self.write_about_once(request, of, command);
+            }
+            (Script::RenewOnce, Kind::Once(of)) => self.write_renewal_of_once(request, &of.once, command),
+            (
+                Script::AcquireCounted
+                | Script::RenewCounted
+                | Script::ExpireCounted
+                | Script::ReleaseCounted,
+                Kind::Counted { limit, .. },
+            ) => {
+                self.write_counted(script, request, *limit, command);
+            }
+            (Script::PassOn, Kind::PassedOn(passed_on)) => self.write_passed_on(request, passed_on, command),
+            _ => self.write_by_action(request, command),
         }
+    }
+
+    /// The keys and arguments of a script that knows no kind but the exclusive one.
+    fn write_by_action(&self, request: &Request, command: &mut Command<'_>) {
+        let (keyspace, ttl) = (&self.session.keyspace, in_ms(request.lasts()));
         match request.action {
             Action::Announce | Action::Leader => self.write_about_leader(request, command),
             Action::Inspect => {
@@ -153,26 +170,31 @@ impl Encoder {
                 keyspace.write_queue(command, &request.name);
                 keyspace.write_holders(command, &request.name);
             }
-            Action::Repair { shortens } => {
-                command.arg("1").arg(&*request.name).arg(request.token.value()).arg(ttl);
-                command.arg(self.may_shorten(shortens).then_some(EXACTLY));
+            Action::Vote { .. } | Action::RaiseFence { .. } | Action::Reserve { .. } => {
+                self.write_about_the_clock(request, command);
+            }
+            Action::Acquire(_)
+            | Action::AcquireNext { .. }
+            | Action::Draw
+            | Action::Redeem
+            | Action::ForceRelease => self.write_about_the_queue(request, command),
+            Action::Release if self.session.queues || request.release == Releases::AmongSeveral => {
+                self.write_about_the_queue(request, command);
             }
             Action::Renew { shortens, .. } if !self.may_shorten(shortens) => {
-                command.arg("1").arg(&*request.name).arg(request.token.value()).arg(ttl);
+                write_lock(request, command).arg(ttl);
             }
             Action::Renew { .. } | Action::ExpireLater => {
                 self.write_keys(command, request);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
-            Action::Vote { fence, late } => {
-                command.arg("2").arg(&*request.name);
-                keyspace.write_clock(command, &request.name);
-                command.arg(request.token.value()).arg(ttl).arg(fence).arg(late.then_some(LATE));
+            Action::Repair { shortens } => {
+                write_lock(request, command).arg(ttl).arg(self.may_shorten(shortens).then_some(EXACTLY));
             }
             Action::Watch => {
-                command.arg("1").arg(&*request.name).arg(request.token.value());
-                command.arg((request.phase > 0).then_some(request.phase));
+                write_lock(request, command).arg(request.kind.phase());
             }
+            Action::Release => write_tokens(write_lock(request, command), request.other_tokens()),
             Action::WatchHolder
             | Action::WatchLeader
             | Action::LastTick
@@ -182,76 +204,50 @@ impl Encoder {
             | Action::ClearRecord
             | Action::List { .. }
             | Action::Ping { .. } => {
-                command.arg("1").arg(&*request.name).arg(request.token.value());
-            }
-            Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
-                command.arg("1").arg(&*request.name).arg(request.token.value());
-                for token in request.passed_on.iter().flat_map(|passed_on| &passed_on.to) {
-                    command.arg(token.value());
-                }
-            }
-            Action::RaiseFence { fence } => {
-                command.arg("2").arg(&*request.name);
-                keyspace.write_clock(command, &request.name);
-                command.arg(request.token.value()).arg(fence);
-            }
-            Action::Reserve { count } => {
-                command.arg("2").arg(&*request.name);
-                keyspace.write_clock(command, &request.name);
-                command.arg(request.token.value()).arg(count);
-            }
-            Action::Acquire(_)
-            | Action::AcquireNext { .. }
-            | Action::Release
-            | Action::Draw
-            | Action::Redeem
-            | Action::ForceRelease => {
-                self.write_keys(command, request);
-                command.arg(request.token.value()).arg(ttl);
-                let (how, inbox, at_most) = self.how(request.action);
-                match request.action {
-                    Action::Release if self.session.foreign_clients => command.arg(request.releases),
-                    _ => command.arg(how),
-                };
-                command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
-                // A release has one, too, for the next holder: older data may still have the lock, and
-                // not the numbers that came after it.
-                command.arg(self.floor(request));
-                match &request.passed_on {
-                    None => command.arg((!request.fenced).then_some(UNFENCED)),
-                    Some(_) => command.arg(if request.fenced { "" } else { UNFENCED }),
-                };
-                for token in request.passed_on.iter().flat_map(|passed_on| &passed_on.to) {
-                    command.arg(token.value());
-                }
+                write_lock(request, command);
             }
         }
     }
 
-    /// The keys and arguments of scripts for locks of a kind of their own, if this is one.
-    fn write_of_a_kind(&self, script: Script, request: &Request, command: &mut Command<'_>) -> bool {
-        if let (Script::Tick | Script::EndTick | Script::GiveUpTick, Some(tick)) = (script, request.tick()) {
-            self.write_tick(request, tick, command);
-            return true;
-        }
-        match (script, request.once(), &request.passed_on) {
-            (
-                Script::AcquireCounted
-                | Script::RenewCounted
-                | Script::ExpireCounted
-                | Script::ReleaseCounted,
-                ..,
-            ) => {
-                self.write_counted(script, request, command);
+    /// The keys and arguments of scripts that draw, reserve or raise fencing tokens on one node.
+    fn write_about_the_clock(&self, request: &Request, command: &mut Command<'_>) {
+        command.arg("2").arg(&*request.name);
+        self.session.keyspace.write_clock(command, &request.name);
+        command.arg(request.token.value());
+        match request.action {
+            Action::Vote { fence, late } => {
+                command.arg(in_ms(request.lasts())).arg(fence).arg(late.then_some(LATE));
             }
-            (Script::AcquireOnce | Script::Finish | Script::FinishAlone, Some(once), _) => {
-                self.write_about_once(request, once, command);
+            Action::RaiseFence { fence } => {
+                command.arg(fence);
             }
-            (Script::RenewOnce, Some(once), _) => self.write_renewal_of_once(request, &once.once, command),
-            (Script::PassOn, _, Some(passed_on)) => self.write_passed_on(request, passed_on, command),
-            _ => return false,
+            Action::Reserve { count } => {
+                command.arg(count);
+            }
+            _ => {}
         }
-        true
+    }
+
+    /// The keys and arguments of scripts that take a lock, or give it to the next waiter.
+    fn write_about_the_queue(&self, request: &Request, command: &mut Command<'_>) {
+        self.write_keys(command, request);
+        command.arg(request.token.value()).arg(in_ms(request.lasts()));
+        let (how, inbox, at_most) = self.how(request.action);
+        match request.action {
+            Action::Release if self.session.foreign_clients => command.arg(request.releases),
+            _ => command.arg(how),
+        };
+        command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
+        // A release has one, too, for the next holder: older data may still have the lock, and
+        // not the numbers that came after it.
+        command.arg(self.floor(request));
+        let others = request.other_tokens();
+        if request.fenced {
+            command.arg((!others.is_empty()).then_some(""));
+        } else {
+            command.arg(UNFENCED);
+        }
+        write_tokens(command, others);
     }
 
     /// A request without a script.
@@ -298,9 +294,7 @@ impl Encoder {
             Some(place_ttl) => command.arg(in_ms(place_ttl)),
             None => command.arg(""),
         };
-        for token in &passed_on.to {
-            command.arg(token.value());
-        }
+        write_tokens(command, &passed_on.to);
     }
 
     /// One call for several locks.
@@ -353,6 +347,17 @@ impl Encoder {
     }
 }
 
+/// The keys and arguments of a script that looks at the lock only, or the first of them.
+fn write_lock<'c, 'a>(request: &Request, command: &'c mut Command<'a>) -> &'c mut Command<'a> {
+    command.arg("1").arg(&*request.name).arg(request.token.value())
+}
+
+fn write_tokens(command: &mut Command<'_>, tokens: &[Token]) {
+    for token in tokens {
+        command.arg(token.value());
+    }
+}
+
 /// The server notes the keys that the next command reads.
 pub(super) const CLIENT_CACHING: [&str; 3] = ["CLIENT", "CACHING", "YES"];
 
@@ -361,7 +366,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::token::Token;
     use crate::engine::redis::wire::command::words_of;
 
     #[test]
@@ -372,7 +376,7 @@ mod tests {
             let action = Action::Acquire(Mode::Again);
             let request = Request::new(action, "lock:k".into(), token, lasts);
             let mut command = Vec::new();
-            let request = Request { direct: true, fenced: false, ..request };
+            let request = Request { kind: Kind::Exclusive { direct: true }, fenced: false, ..request };
             encoder.write(&request, encoder.way(&request), &mut command);
             assert_eq!(words_of(&command), ["SET", "lock:k", "token", "NX", "PX", &ttl.to_string()]);
         }

@@ -10,7 +10,7 @@ use crate::base::host::HashSet;
 use crate::base::limit::Limit;
 use crate::base::owner::Owner;
 use crate::base::token::{self, MARK, Token};
-use crate::engine::protocol::{Action, Mode, Refusal, Releases, Reply, Request};
+use crate::engine::protocol::{Action, Kind, Mode, Refusal, Releases, Reply, Request};
 use crate::engine::redis::connect::fence_floor::{ABOVE_ALL, FenceFloor, Floor};
 use crate::engine::redis::connect::handshake::{LateRequests, Session};
 use crate::engine::redis::scripts::{Script, SentScripts};
@@ -34,6 +34,8 @@ pub(crate) fn in_ms(duration: Duration) -> u64 {
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
+    /// The time when the requests are being encoded.
+    pub(super) now: Moment,
     pub(super) sent: SentScripts,
     /// So high the clock of fencing tokens should be, for the requests that are being encoded.
     pub(super) estimate: u64,
@@ -57,6 +59,7 @@ impl Encoder {
     pub(super) fn new(session: Session) -> Self {
         Self {
             session: Box::new(session),
+            now: Moment::now(),
             sent: SentScripts::default(),
             estimate: ABOVE_ALL,
             is_behind: false,
@@ -70,6 +73,7 @@ impl Encoder {
     /// For the requests that follow: each script that may draw a fencing token carries the floor.
     /// Where the clock `is_due` for a comparison, the first request that could be direct is a script.
     pub(super) fn set_floor(&mut self, fences: &FenceFloor, now: Moment, may_draw: bool) {
+        self.now = now;
         (self.estimate, self.is_behind) = (fences.estimate(now), fences.is_behind());
         // The look at the lock behind the number is a GETRANGE.
         self.may_draw = may_draw && self.session.reads_parts;
@@ -189,17 +193,18 @@ impl Encoder {
     /// Those of a script that knows the queue, and how many they are.
     pub(super) fn write_keys(&self, command: &mut Command<'_>, request: &Request) {
         let keyspace = &self.session.keyspace;
+        let once = matches!(request.kind, Kind::Once(_));
         let names_holders = match request.action {
             Action::ForceRelease => true,
-            _ if request.once().is_some() => true,
+            _ if once => true,
             // A first waiter that is counted makes the script ask for them.
             Action::Release if request.release != Releases::Usual => true,
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release => {
-                request.limit.is_counted() || self.counted.contains(&request.name)
+                request.kind.is_counted() || self.counted.contains(&request.name)
             }
-            _ => request.limit.is_counted(),
+            _ => request.kind.is_counted(),
         };
-        let keys = 4 + u32::from(names_holders) + u32::from(request.once().is_some());
+        let keys = 4 + u32::from(names_holders) + u32::from(once);
         command.arg(keys).arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
@@ -207,7 +212,7 @@ impl Encoder {
         if names_holders {
             keyspace.write_holders(command, &request.name);
         }
-        if request.once().is_some() {
+        if once {
             keyspace.write_once(command, &request.name);
         }
     }
@@ -216,7 +221,7 @@ impl Encoder {
     /// those who wait.
     pub(super) fn write_queue(&self, command: &mut Command<'_>, request: &Request) {
         match request.action {
-            action if (action.takes() || request.limit.is_counted()) && !self.session.queues => {
+            action if (action.takes() || request.kind.is_counted()) && !self.session.queues => {
                 self.session.keyspace.write_no_queue(command, &request.name);
             }
             _ => self.session.keyspace.write_queue(command, &request.name),

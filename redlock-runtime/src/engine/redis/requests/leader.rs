@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fields::{Encoder, in_ms, number};
-use crate::engine::protocol::{Action, Record, Request};
+use crate::engine::protocol::{Action, Kind, Record, Request};
 use crate::engine::redis::wire::command::Command;
 use crate::engine::redis::wire::value::{Value, text};
 
@@ -16,13 +16,13 @@ impl Encoder {
             return;
         }
         command.arg(request.token.value());
-        match request.announcement() {
-            Some(announcement) => {
+        match &request.kind {
+            Kind::Leader(announcement) => {
                 command.arg(in_ms(announcement.lasts));
                 command.arg(in_ms(announcement.led_for)).arg(announcement.term);
                 command.arg(&*announcement.text)
             }
-            None => command.arg("0"),
+            _ => command.arg("0"),
         };
     }
 }

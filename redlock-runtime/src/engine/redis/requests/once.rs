@@ -6,6 +6,7 @@ use super::fields::{EXACTLY, Encoder, in_ms, number};
 use crate::base::owner::Owner;
 use crate::base::token::digest;
 use crate::engine::protocol::{Action, NotRun, Once, OnceRequest, Refusal, Reply, Request, Run, RunRecord};
+use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::Command;
 use crate::engine::redis::wire::value::{Value, text};
 
@@ -13,6 +14,15 @@ use crate::engine::redis::wire::value::{Value, text};
 pub(super) const ONCE: &str = "once";
 
 impl Encoder {
+    pub(super) fn script_of_once(&self, action: Action) -> Option<Script> {
+        match action {
+            Action::Acquire(_) => Some(Script::AcquireOnce),
+            Action::Release => Some(if self.session.queues { Script::Finish } else { Script::FinishAlone }),
+            Action::Renew { .. } | Action::ExpireLater => Some(Script::RenewOnce),
+            _ => None,
+        }
+    }
+
     /// The keys and arguments of `acquire_once.lua`, `finish.lua` and `finish_alone.lua`.
     pub(super) fn write_about_once(&self, request: &Request, of: &OnceRequest, command: &mut Command<'_>) {
         let OnceRequest { once, run } = of;

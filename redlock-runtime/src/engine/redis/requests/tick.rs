@@ -4,10 +4,19 @@ use super::fields::{Encoder, in_ms, nonsense, number};
 use crate::base::tick::AHEAD;
 use crate::base::token;
 use crate::engine::protocol::{Action, LastTick, Reply, Request, TickEffect, TickRequest, Verdict};
+use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::Command;
 use crate::engine::redis::wire::value::{Value, text};
 
 impl Encoder {
+    pub(super) fn script_of_tick(&self, action: Action) -> Option<Script> {
+        match action {
+            Action::Acquire(_) => Some(Script::Tick),
+            Action::Release => Some(if self.session.queues { Script::EndTick } else { Script::GiveUpTick }),
+            _ => None,
+        }
+    }
+
     /// The keys and arguments of `tick.lua` and `end_tick.lua`.
     pub(super) fn write_tick(&self, request: &Request, tick: &TickRequest, command: &mut Command<'_>) {
         let keyspace = &self.session.keyspace;
@@ -39,7 +48,7 @@ impl Encoder {
             Some(at_ms) => command.arg(at_ms),
             None => command.arg(""),
         };
-        let (keeps, age) = (in_ms(tick.tick.keeps()), in_ms(tick.age));
+        let (keeps, age) = (in_ms(tick.tick.keeps()), in_ms(self.now.since(tick.asked)));
         if request.action == Action::Release {
             command.arg(keeps).arg(age);
         } else {

@@ -12,7 +12,7 @@ use tokio::task::{consume_budget, yield_now};
 use super::*;
 use crate::base::limit::Limit;
 use crate::base::token::Token;
-use crate::engine::protocol::{ConnectionEvent, Mode};
+use crate::engine::protocol::{ConnectionEvent, Kind, Mode};
 use crate::engine::redis::wire::exchange::Inbox;
 use crate::engine::redis::wire::stream::Stream;
 
@@ -283,7 +283,7 @@ async fn a_number_that_is_not_above_each_that_was_known_before_its_request_is_no
     let reserved = |last| Reply::Reserved { last };
     let mut compared = |action, seen, limit, reply: &Reply| {
         let mut requests = request(action, "lock:a");
-        requests[0].1.limit = limit;
+        requests[0].1.kind = Kind::of_limit(limit);
         let mut expected = ExpectedBatch::several(Vec::new());
         expected.seen = Seen::OfAll(seen);
         let mut replies = vec![reply.clone()];
@@ -367,7 +367,7 @@ async fn the_fencing_token_of_a_phase_that_goes_on_does_not_lower_the_floor() {
     session.server_info.clock = TIME;
     let (mut connection, server, _pushed) = connection_of(session).await;
     let mut reader = request(Action::Acquire(Mode::OneTry), "lock:phase");
-    reader[0].1.limit = Limit::NONE;
+    reader[0].1.kind = Kind::of_limit(Limit::NONE);
     let mut entered = vec![Reply::Acquire(Verdict::Granted { fence: TIME - 60_000_000 })];
     // So long ago that the next one carries the floor in any case.
     let sent = Moment::now().before(Duration::from_millis(10));
@@ -379,7 +379,7 @@ async fn the_fencing_token_of_a_phase_that_goes_on_does_not_lower_the_floor() {
 
 fn direct(name: &str) -> Vec<(Id, Request)> {
     let mut requests = request(Action::Acquire(Mode::OneTry), name);
-    requests[0].1.direct = true;
+    requests[0].1.use_commands();
     requests
 }
 

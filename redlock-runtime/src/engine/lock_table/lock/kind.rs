@@ -1,0 +1,102 @@
+//! What a request, a grant, an end and a ticket are for each kind of lock.
+
+use std::sync::Arc;
+
+use crate::base::lease::Lease;
+use crate::engine::protocol::{Action, Kind, OnceRequest, Run, TickEffect};
+
+/// Why a reader, or the holder of a permit, gives no ticket.
+const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
+                                       `shared`, or with `permits`, itself";
+
+/// Why the holder whose body runs once gives no ticket.
+const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is stored when its holder releases the lock: a \
+                              ticket would give the lock away without one";
+
+impl Kind {
+    /// The kind of a request that a waiter sends.
+    pub(super) fn waiting(&self, action: Action) -> Self {
+        match self {
+            Self::Tick(_) | Self::Ticket(_) if !action.takes() => Self::EXCLUSIVE,
+            kind => kind.clone(),
+        }
+    }
+
+    /// The kind of a lock that was granted to such a waiter: from now on nobody knows how its body
+    /// ends, until it does.
+    pub(super) fn granted(&self) -> Self {
+        match self {
+            Self::Once(of) => OnceRequest::of(Arc::clone(&of.once), Run::Interrupted),
+            Self::Ticket(_) => Self::EXCLUSIVE,
+            kind => kind.clone(),
+        }
+    }
+
+    /// The kind of a lock whose body has not begun, and will not: its tick is open again.
+    pub(super) fn unrun(&self) -> Self {
+        match self {
+            Self::Tick(of) if of.effect == TickEffect::Record => of.with(TickEffect::Undo),
+            Self::Tick(_) | Self::Ticket(_) => Self::EXCLUSIVE,
+            Self::Once(of) => OnceRequest::of(Arc::clone(&of.once), Run::Undone),
+            kind => kind.clone(),
+        }
+    }
+
+    /// The kind of a request that the holder with this lease sends.
+    pub(super) fn held(&self, lease: &Lease) -> Self {
+        match self {
+            Self::Counted { limit, .. } => Self::Counted { limit: *limit, phase: lease.fence() },
+            Self::Once(_) => self.clone(),
+            _ => Self::EXCLUSIVE,
+        }
+    }
+
+    /// The kind of its release. A body that has ended well ends its tick, if the grant has not.
+    /// `early`: its guard has released it before it was lost.
+    pub(super) fn released(&self, lease: &Lease, early: bool) -> Self {
+        match self {
+            Self::Tick(of) if of.effect == TickEffect::Undo => self.clone(),
+            Self::Tick(of) if of.effect == TickEffect::Look && early && lease.has_ended_well() => {
+                of.with(TickEffect::Record)
+            }
+            kind => kind.held(lease),
+        }
+    }
+
+    /// The server has told which tick it is: it stays the same from then on.
+    pub(super) fn set_tick(&mut self, at_ms: u64) {
+        if let Self::Tick(of) = self {
+            of.tick.at_ms = Some(at_ms);
+        }
+    }
+
+    /// What has become of its body, which runs once.
+    pub(super) fn set_run(&mut self, run: Run) {
+        if let Self::Once(of) = self {
+            of.run = run;
+        }
+    }
+
+    /// The result of its body, which was done before.
+    pub(super) fn set_result(&self, result: Arc<[u8]>) {
+        if let Self::Once(of) = self {
+            // It is asked for once.
+            let _ = of.once.result.set(result);
+        }
+    }
+
+    /// Why its holder cannot leave it to whoever redeems a ticket.
+    pub(super) fn gives_no_ticket(&self) -> Option<&'static str> {
+        match self {
+            Self::Counted { .. } => Some(NOT_FOR_ONE),
+            Self::Once(_) => Some(NOT_WHILE_ONCE),
+            _ => None,
+        }
+    }
+
+    /// True when one holder may pass it on to the next one without the server: that does not let in
+    /// those that come next, and keeps no record.
+    pub(super) fn may_be_passed_on(&self) -> bool {
+        matches!(self, Self::Exclusive { .. })
+    }
+}
