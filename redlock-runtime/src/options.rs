@@ -298,7 +298,7 @@ impl Options {
             return Ok(OnceRequest::of(Arc::clone(once), Run::Undone));
         }
         Ok(match self.ticket() {
-            Some(ticket) => Kind::Ticket(ticket.token().clone()),
+            Some(ticket) => Kind::Ticket(Box::new(ticket.token().clone())),
             None => Kind::of_limit(self.sharing.limit()),
         })
     }

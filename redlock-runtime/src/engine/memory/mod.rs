@@ -273,11 +273,6 @@ impl MemoryNode {
                 })
             }
             Action::Release if records.finish(request, lock, now) => Reply::Done,
-            Action::Reserve { count } if lock.is(&request.token) => {
-                *clock = clock.saturating_add(count.into());
-                Reply::Reserved { last: *clock }
-            }
-            Action::Draw => lock.draw(request, now, clock),
             Action::Watch | Action::WatchHolder => match lock.expires(&request.token) {
                 Some(expires) => Reply::HeldFor { left: expires.since(now) },
                 None if lock.is_free() => Reply::Free,
@@ -285,18 +280,10 @@ impl MemoryNode {
             },
             Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
             Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
-            Action::Reserve { .. } => Reply::NotHeld,
+            Action::Draw => lock.draw(request, now, clock),
+            Action::Reserve { count } => lock.reserve(request, count, clock),
             Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
-            Action::RaiseFence { .. } | Action::Repair { .. }
-                if lock.holder.is_some() && !lock.is(&request.token) =>
-            {
-                Reply::NotHeld
-            }
-            Action::RaiseFence { .. } if lock.holder.is_none() => Reply::NotHeld,
-            Action::RaiseFence { fence } => {
-                *clock = fence.max(*clock);
-                Reply::Done
-            }
+            Action::RaiseFence { fence } => lock.raise_fence(request, fence, clock),
             Action::Repair { .. } if lock.holder.is_none() => {
                 lock.hold(&request.token, now, request.lasts(), inbox);
                 Reply::Free
@@ -317,15 +304,6 @@ impl MemoryNode {
                 lock.release(request, now, clock)
             }
             Action::Announce => lock.announce(request),
-            Action::Inspect
-            | Action::Leader
-            | Action::LastTick
-            | Action::ClearTick
-            | Action::List { .. }
-            | Action::Ping { .. }
-            | Action::Record
-            | Action::ClearRecord
-            | Action::WatchLeader => Reply::Found(lock.found(now)),
             Action::TakeAway => lock.take_from(request),
             Action::ForceRelease => {
                 let found = lock.found(now);
@@ -335,6 +313,15 @@ impl MemoryNode {
                 }
                 Reply::Found(found)
             }
+            Action::Inspect
+            | Action::Leader
+            | Action::LastTick
+            | Action::ClearTick
+            | Action::List { .. }
+            | Action::Ping { .. }
+            | Action::Record
+            | Action::ClearRecord
+            | Action::WatchLeader => Reply::Found(lock.found(now)),
         };
         if lock.leader() != before {
             tell_observers(&request.name, observers.remove(&request.name));
@@ -558,6 +545,22 @@ impl Lock {
         } else {
             Reply::NotHeld
         }
+    }
+
+    fn reserve(&self, request: &Request, count: u32, clock: &mut u64) -> Reply {
+        if !self.is(&request.token) {
+            return Reply::NotHeld;
+        }
+        *clock = clock.saturating_add(count.into());
+        Reply::Reserved { last: *clock }
+    }
+
+    fn raise_fence(&self, request: &Request, fence: u64, clock: &mut u64) -> Reply {
+        if !self.is(&request.token) {
+            return Reply::NotHeld;
+        }
+        *clock = fence.max(*clock);
+        Reply::Done
     }
 
     /// The lock is held under the token of the ticket, or by this one.

@@ -79,10 +79,12 @@ pub(crate) enum Kind {
     /// Its body runs once. It is part of the place in the queue, too.
     Once(Box<OnceRequest>),
     /// The token of the ticket that is redeemed.
-    Ticket(Token),
+    Ticket(Box<Token>),
     /// What its leader announces.
     Leader(Box<Announcement>),
 }
+
+const _: () = assert!(size_of::<Kind>() <= 16);
 
 impl Kind {
     /// One caller has the lock alone, and takes and releases it by scripts.

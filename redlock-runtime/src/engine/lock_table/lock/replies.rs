@@ -18,7 +18,7 @@ use crate::base::outcome::LostReason;
 use crate::base::tick::time_of;
 use crate::engine::command::AcquireOutcome;
 use crate::engine::lock_table::context::Context;
-use crate::engine::protocol::{Action, Id, Mode, NotRun, Refusal, Reply, Request, Verdict};
+use crate::engine::protocol::{Action, Id, Mode, NotRun, Place, Refusal, Reply, Request, Verdict};
 
 /// Why a nominal time is refused.
 const TICK_IS_AHEAD: &str = "its tick is more than a day ahead of the server's time, and would keep out all ticks before it: give \
@@ -180,8 +180,6 @@ impl Lock {
         verdict: Result<Verdict, Refusal>,
     ) {
         let action = request.action;
-        let is_first = self.first_id() == Some(id);
-        let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
         let Some(waiting) = self.waiting_mut(id) else { return };
         if matches!(&verdict, Err(refusal) if has_taken_nothing(action, refusal)) {
             waiting.undo_request();
@@ -204,16 +202,16 @@ impl Lock {
             }
             Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),
             Ok(Verdict::NoTicket { is_free }) => {
-                waiting.set_turned_away();
-                let key = Arc::clone(&waiting.ask().key);
                 let reason = if is_free { LostReason::TicketOver } else { LostReason::TicketUsed };
-                self.fail(cx, id, LockError::Lost { key, reason });
+                self.turn_away(cx, id, |key| LockError::Lost { key, reason });
             }
-            Ok(Verdict::Busy { holder, .. }) if waiting.ask().one_try => {
+            Ok(Verdict::Busy { holder, place }) => {
                 compare_limits(cx, waiting.ask(), holder.limit);
-                waiting.set_turned_away();
-                let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
-                self.fail(cx, id, error);
+                if waiting.ask().one_try {
+                    self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
+                } else {
+                    self.on_busy(cx, id, sent, request, holder, place);
+                }
             }
             Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
             // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
@@ -222,57 +220,77 @@ impl Lock {
                 self.skip(cx, id);
             }
             Ok(Verdict::QueueFull { waiters }) => {
-                waiting.set_turned_away();
-                let error = LockError::QueueFull { key: Arc::clone(&waiting.ask().key), waiters };
-                self.fail(cx, id, error);
+                self.turn_away(cx, id, |key| LockError::QueueFull { key, waiters });
             }
-            Ok(Verdict::Busy { holder, place }) => {
-                compare_limits(cx, waiting.ask(), holder.limit);
-                if let Some(place) = place.filter(|_| !waiting.is_queued()) {
-                    waiting.ask().call.queued(place.in_front);
-                }
-                let refused_before = waiting.is_refused();
-                let may_starve = is_first && place.is_none() && holder.inside > 0;
-                let first = is_first.then_some(of);
-                let watches =
-                    waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
-                let early = waiting.take_deferred_push();
-                if watches && cx.connection.is_up() {
-                    cx.outbox.push((id, waiting.request(Action::WatchHolder)));
-                }
-                cx.timers.set(id, waiting.due());
-                if let Some(kind) = early {
-                    self.pushed(cx, id, *kind);
-                }
-                if is_first && refused_before {
-                    self.ask_after_refusals(cx);
-                }
-                cx.contended.insert(&request.name);
-                self.ask_past(cx, id, may_starve);
-                if place.is_some() {
-                    self.queue().set_kept(sent);
-                    self.set_waited_for(cx);
-                }
-                self.hear_word(cx);
-            }
-            Err(refusal) if refusal.is_asked_again() => {
+            Err(refusal) => self.on_refusal(cx, id, request, refusal),
+        }
+    }
+
+    /// The server has answered, and has given this attempt neither the lock nor a place.
+    fn turn_away(&mut self, cx: &mut Context, id: Id, error: impl FnOnce(Arc<str>) -> LockError) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        waiting.set_turned_away();
+        let key = Arc::clone(&waiting.ask().key);
+        self.fail(cx, id, error(key));
+    }
+
+    /// Another token holds the lock, and this attempt waits.
+    fn on_busy(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        holder: Holder,
+        place: Option<Place>,
+    ) {
+        let is_first = self.first_id() == Some(id);
+        let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if let Some(place) = place.filter(|_| !waiting.is_queued()) {
+            waiting.ask().call.queued(place.in_front);
+        }
+        let refused_before = waiting.is_refused();
+        let may_starve = is_first && place.is_none() && holder.inside > 0;
+        let first = is_first.then_some(of);
+        let watches = waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
+        let early = waiting.take_deferred_push();
+        if watches && cx.connection.is_up() {
+            cx.outbox.push((id, waiting.request(Action::WatchHolder)));
+        }
+        cx.timers.set(id, waiting.due());
+        if let Some(kind) = early {
+            self.pushed(cx, id, *kind);
+        }
+        if is_first && refused_before {
+            self.ask_after_refusals(cx);
+        }
+        cx.contended.insert(&request.name);
+        self.ask_past(cx, id, may_starve);
+        if place.is_some() {
+            self.queue().set_kept(sent);
+            self.set_waited_for(cx);
+        }
+        self.hear_word(cx);
+    }
+
+    /// The server has not executed the request of this attempt, or nobody knows whether it has.
+    fn on_refusal(&mut self, cx: &mut Context, id: Id, request: &Request, refusal: Refusal) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let ask = waiting.ask();
+        match refusal {
+            refusal if refusal.is_asked_again() => {
                 if refusal == Refusal::Contended {
                     cx.contended.insert(&request.name);
                 }
-                self.ask_in(cx, id, action == Action::Acquire(Mode::Rejoin));
+                self.ask_in(cx, id, request.action == Action::Acquire(Mode::Rejoin));
             }
-            Err(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason)) if !waiting.ask().one_try => {
+            Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason) if !ask.one_try => {
                 self.refused_for_now(cx, id, reason);
             }
-            Err(refusal) if waiting.ask().waits_for_ever() => {
-                self.refused_until_then(cx, id, refusal.words());
-            }
-            Err(Refusal::OutcomeUnknown(reason)) => {
-                let error = LockError::unavailable(&waiting.ask().key, reason);
-                self.fail(cx, id, error);
-            }
-            Err(refusal) => {
-                let error = refusal.error(Some(Arc::clone(&waiting.ask().key)));
+            refusal if ask.waits_for_ever() => self.refused_until_then(cx, id, refusal.words()),
+            refusal => {
+                let error = refusal.error(Some(Arc::clone(&ask.key)));
                 self.fail(cx, id, error);
             }
         }

@@ -62,7 +62,7 @@ fn a_lock_that_depends_on_more_than_its_key_is_asked_for_by_a_script() {
             let once = Once { fingerprint, lasts: TTL, reruns: true, ignores: None, result };
             ask.kind = OnceRequest::of(Arc::new(once), Run::Undone);
         }),
-        (HANDS_OVER, |ask| ask.kind = Kind::Ticket(token_of(2))),
+        (HANDS_OVER, |ask| ask.kind = Kind::Ticket(Box::new(token_of(2)))),
         (Abilities { votes: true, ..NEITHER }, |_| {}),
     ];
     for (number, (abilities, needs)) in needs.into_iter().enumerate() {

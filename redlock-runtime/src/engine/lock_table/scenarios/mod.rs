@@ -241,7 +241,7 @@ impl Scenario {
     /// The ticket of attempt 1 is redeemed.
     fn redeems(&mut self, id: Id) -> Outcome {
         let (mut ask, outcome) = self.ask(Some(SECOND), None);
-        ask.kind = Kind::Ticket(token_of(1));
+        ask.kind = Kind::Ticket(Box::new(token_of(1)));
         self.table.acquire(self.now, id, ask, token_of(id));
         self.send();
         outcome
