@@ -165,7 +165,9 @@ fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
 fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
     let idle = |called: u64, slept: &[(u64, u64)]| {
         let mut checker = Checker { hand_over: Some(Duration::from_millis(500)), ..Checker::default() };
-        slept.iter().for_each(|(due, at)| checker.lag.add(LagOf::Machine, due * MS, at * MS));
+        for (due, at) in slept {
+            checker.lag.add(LagOf::Machine, due * MS, at * MS);
+        }
         let first = hold(7, 1000 * MS, 9000 * MS, Some(2000 * MS), &[]);
         let second = hold(8, 2600 * MS, 9000 * MS, Some(3000 * MS), &[]);
         let second = Hold { called: Some(called * MS), ..second };
