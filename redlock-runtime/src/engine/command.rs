@@ -246,9 +246,19 @@ pub(crate) struct OperatorRequest {
 }
 
 impl OperatorRequest {
-    /// True when it is sent again over the next connection, within its time limit.
+    /// True when it is sent again over the next connection, within its time limit: it changes
+    /// nothing on the server.
     pub(crate) fn outlives_connections(&self) -> bool {
-        matches!(self.request.action, Action::Ping { .. })
+        matches!(
+            self.request.action,
+            Action::Ping { .. }
+                | Action::Inspect
+                | Action::List { .. }
+                | Action::LastTick
+                | Action::Record
+                | Action::Leader
+                | Action::WatchLeader
+        )
     }
 
     /// A caller that has gone is not told.

@@ -1,8 +1,10 @@
 //! Calls of operators: inspect, list and force-release locks of any client, and ask whether the
 //! server is well.
 //!
-//! Each is sent once, except a ping, which a new connection sends again. Without a connection, or
-//! without a reply in time, it fails.
+//! A call that changes nothing is sent again over a new connection: a connection also ends when the
+//! event loop moves to another runtime. A call that changes something is sent once, because its reply
+//! would say of the second request what the first one has done. Without a connection, or without a
+//! reply in time, a call fails.
 
 use std::sync::{Arc, Weak};
 

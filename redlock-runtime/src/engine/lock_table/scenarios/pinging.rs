@@ -1,4 +1,4 @@
-//! A ping: over connections that break, and within one limit.
+//! A ping, and other calls of operators: over connections that break, and within one limit.
 
 use super::*;
 
@@ -29,6 +29,30 @@ fn a_ping_is_sent_again_over_the_next_connection() {
     }
     scenario.answers(FIRST, Reply::Done);
     assert_eq!(health.try_recv(), Ok(Ok(Reply::Done)));
+}
+
+#[test]
+fn a_call_that_changes_nothing_is_sent_again_over_the_next_connection_and_any_other_fails() {
+    let repeated = [
+        Action::Inspect,
+        Action::List { cursor: 0 },
+        Action::LastTick,
+        Action::Record,
+        Action::Leader,
+        Action::WatchLeader,
+    ];
+    let sent_once = [Action::ForceRelease, Action::ClearTick, Action::ClearRecord, Action::Release];
+    for (action, is_repeated) in
+        repeated.map(|action| (action, true)).into_iter().chain(sent_once.map(|action| (action, false)))
+    {
+        let mut scenario = Scenario::connected();
+        let mut call = scenario.calls(1, action, "lock:k");
+        scenario.breaks();
+        scenario.connects();
+        scenario.send();
+        let is_sent = scenario.sent.iter().any(|(_, _, request)| request.action == action);
+        assert_eq!((is_sent, call.try_recv().is_err()), (is_repeated, is_repeated), "{action:?}");
+    }
 }
 
 #[test]
