@@ -20,14 +20,23 @@ fn together<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut outcomes = Vec::new();
-        for call in calls.map(tokio::spawn).collect::<Vec<_>>() {
-            outcomes.push(call.await.unwrap());
-        }
-        outcomes
-    })
+    one_thread().block_on(at_once(calls))
+}
+
+fn one_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Sends all calls before this runtime polls anything else.
+async fn at_once<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let mut outcomes = Vec::new();
+    for call in calls.map(tokio::spawn).collect::<Vec<_>>() {
+        outcomes.push(call.await.unwrap());
+    }
+    outcomes
 }
 
 /// Takes the locks `0`, `1` and so on.
@@ -38,10 +47,17 @@ fn hold(locks: &LockManager, count: usize, ttl: impl Fn(usize) -> Duration) -> V
 
 /// Extends all guards at once, each by its own ttl.
 fn extend(guards: &[Arc<LockGuard>], ttl: impl Fn(usize) -> Duration) -> Vec<Result<(), LockError>> {
-    together(guards.iter().enumerate().map(|(number, guard)| {
+    together(extensions(guards, ttl))
+}
+
+fn extensions(
+    guards: &[Arc<LockGuard>],
+    ttl: impl Fn(usize) -> Duration,
+) -> impl Iterator<Item = impl Future<Output = Result<(), LockError>> + Send + 'static> {
+    guards.iter().enumerate().map(move |(number, guard)| {
         let (guard, ttl) = (Arc::clone(guard), ttl(number));
         async move { guard.extend(ttl).await }
-    }))
+    })
 }
 
 /// Runs `something`, and waits until each lock has been renewed after it.
@@ -180,13 +196,19 @@ fn each_is_renewed_for_its_own_ttl() {
 #[test]
 fn locks_that_are_extended_together_each_hear_of_their_own() {
     let server = RedisServer::start();
-    let guards = hold(&connect(&server), 100, |_| 6 * SECOND);
-    wait_for_first_looks(&server, guards.len());
+    server.tell_of_no_changes();
+    // The loop is a task of the runtime that sends the calls, so it takes them together.
+    let runtime = one_thread();
+    let guards: Vec<_> = runtime.block_on(async {
+        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let take = |number| locks.lock(format!("{number}")).ttl(LONG).wait(LIMIT).acquire();
+        at_once((0..100).map(take)).await.into_iter().map(|guard| Arc::new(guard.unwrap())).collect()
+    });
     let ttl = |number: usize| LONG * u32::try_from(number % 2 + 1).unwrap();
     for round in 0..3 {
         let before = server.client_commands();
         let _: i32 = server.run(&format!("DEL lock:{round}"));
-        let outcomes = extend(&guards, ttl);
+        let outcomes = runtime.block_on(at_once(extensions(&guards, ttl)));
         let calls = server.client_commands() - before;
         assert!(calls < 60, "{calls} calls");
         for (number, outcome) in outcomes.iter().enumerate() {
