@@ -1,6 +1,7 @@
 //! What schedules have found: each defect is mended, and the plan that shows it stays.
 
-use redlocked_sim::plan::{Fault, Hold, Plan, Topology, Way, What};
+use redlock_runtime::OnInterrupted;
+use redlocked_sim::plan::{Fault, Hold, Once, Plan, Topology, Way, What};
 use redlocked_sim::run::run;
 use redlocked_sim::server::Version;
 use redlocked_sim::world::CutKind;
@@ -605,6 +606,26 @@ fn a_waiter_that_becomes_the_first_one_hears_when_the_leases_of_dead_holders_end
         plan.faults.push((1_330 + seed, Fault::Kill(1)));
         plan.faults.push((1_400 + seed, Fault::Kill(2)));
         plan.faults.push((1_500 + seed, Fault::Kill(3)));
+        plan
+    });
+}
+
+/// The record of a body that had run was deleted, and then its result might not be stored: the next
+/// caller ran the body again, although it was to wait for an operator.
+#[test]
+fn a_body_whose_result_cannot_be_stored_counts_as_interrupted() {
+    holds(|seed| {
+        let once = Once {
+            lasts: 30_000,
+            by: None,
+            on_interrupted: OnInterrupted::Error,
+            fails: false,
+            clears: false,
+            spawn: false,
+        };
+        let call = |ttl| What::Hold(Hold { ttl, hold: 49, once: Some(once), ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 1).with_call(354, 0, call(300)).with_call(873, 0, call(1_000));
+        plan.faults.push((392, Fault::Forbid(0, "set", 189)));
         plan
     });
 }

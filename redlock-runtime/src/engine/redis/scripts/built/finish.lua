@@ -89,8 +89,8 @@ local function keep_result(value, fingerprint, lasts, runner, how, result)
   local is_held, is_done = parse(value) == token, found and found.result
   if is_held then
     if how == 'done' then
-      -- First what a full server allows.
-      redis.call('DEL', record)
+      -- First what a full server allows. If the next command fails, the body counts as interrupted for as long.
+      redis.call('PEXPIRE', record, lasts)
       set_record(fingerprint, 'd', runner, token, result, lasts)
       is_done = true
     elseif how == 'undone' and found and not is_done and found.runner == runner then
