@@ -331,9 +331,11 @@ impl Caller {
         let call = CallReport::begin(call_params, &self.ticker);
         let (is_inside, left) = (Cell::new(false), Notify::new());
         let term = election.lead(async |term: Term| {
+            // The next term can begin in the poll that has ended the first one: this call is over then.
+            if is_inside.replace(true) {
+                pending::<()>().await;
+            }
             call.enters();
-            is_inside.set(true);
-            // Before another term of this candidate begins.
             let mut leaves = Leaves(Some(&left));
             if let Some(report) = HoldReport::of_term(&term, call_params) {
                 look_for(&report, stays).await;
