@@ -135,6 +135,10 @@ fn of_processes(fault: &Fault) -> Deeds {
             },
         ),
         Fault::DropRuntime(process, number) => at_once(move |world, fleet| {
+            // A stopped process drops nothing: its guards would send their releases.
+            if world.frozen_since(fleet.processes[process]).is_some() {
+                return;
+            }
             disturb(fleet, process);
             let new = world.new_runtime();
             let old = std::mem::replace(&mut fleet.runtimes.borrow_mut()[process][number], new);
