@@ -271,6 +271,7 @@ fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
             durable: false,
             more: settings,
             directory,
+            reserved: None,
         };
         if node.is_up() {
             return node;

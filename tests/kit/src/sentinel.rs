@@ -115,6 +115,7 @@ pub fn sentinel(primary: u16, password: Option<&'static str>, more: &str) -> Red
             durable: false,
             more: Vec::new(),
             directory,
+            reserved: None,
         };
         if sentinel.is_up() {
             return sentinel;

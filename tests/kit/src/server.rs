@@ -1,10 +1,14 @@
 //! One real `redis-server` process, on a free loopback port.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::{LIMIT, eventually, free_port, unique};
 
@@ -22,6 +26,9 @@ pub struct RedisServer {
     /// Settings beyond the usual ones.
     pub(crate) more: Vec<String>,
     pub(crate) directory: PathBuf,
+    /// Keeps the port of a server that was killed: otherwise the server of another test may get it,
+    /// and the callers of this one find a free lock there.
+    pub(crate) reserved: Option<OwnedFd>,
 }
 
 impl RedisServer {
@@ -85,7 +92,8 @@ impl RedisServer {
             let process = spawn(program, port, password, durable, more, &directory);
             let program = program.to_path_buf();
             let more = more.to_vec();
-            let mut server = Self { process, program, port, password, durable, more, directory };
+            let mut server =
+                Self { process, program, port, password, durable, more, directory, reserved: None };
             if server.is_up() {
                 return server;
             }
@@ -257,10 +265,12 @@ impl RedisServer {
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+        self.reserved = reserve(self.port);
     }
 
     /// On the same port, and it answers when this returns.
     pub fn restart(&mut self) {
+        self.reserved = None;
         self.process =
             spawn(&self.program, self.port, self.password, self.durable, &self.more, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
@@ -293,6 +303,15 @@ pub(crate) fn end_with_this_process<'a>(servers: impl IntoIterator<Item = &'a Re
     shell.args(["-c", &format!("read -r _; kill -9 {ids}; rm -rf \"$@\""), "sh"]);
     shell.args(servers.iter().map(|server| &server.directory)).stdin(Stdio::piped());
     std::mem::forget(shell.spawn().unwrap());
+}
+
+/// A socket that is bound to this port and does not listen: connections are refused as without it.
+fn reserve(port: u16) -> Option<OwnedFd> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    // Connections of the server that has ended may linger.
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).ok()?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).ok()?;
+    Some(socket)
 }
 
 fn in_words(command: &str) -> redis::Cmd {
