@@ -54,7 +54,10 @@ pub(crate) fn ends(call: CallId, process: ProcessId, keys: &[u8], has_held: bool
     let world = World::here();
     world.note(|| format!("call {call}: process {} exits", process.0));
     let mut keys = keys.to_vec();
-    judge(|oracle| keys.retain(|number| !oracle.has_others(call, process, &key(*number))));
+    judge(|oracle| {
+        keys.retain(|number| !oracle.has_others(call, process, &key(*number)));
+        oracle.exits(process);
+    });
     EXITS.with_borrow_mut(|exits| {
         if let Some(number) = exits.processes.get(call).copied() {
             exits.ended.insert(number, Ended { call, at: world.now(), keys, has_held });

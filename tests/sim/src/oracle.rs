@@ -164,6 +164,8 @@ pub struct Oracle {
     left: BTreeMap<CallId, (u64, u64)>,
     /// By process: when something last went wrong around it.
     disturbed_at: BTreeMap<ProcessId, u64>,
+    /// Processes that have ended by themselves: what their other tasks had, or had asked for, stays for its ttl.
+    exited: BTreeSet<ProcessId>,
     /// What holds where nothing is wrong.
     promises: Option<Promises>,
     /// What locks may cost.
@@ -570,6 +572,11 @@ impl Oracle {
         self.disturbed_at.insert(process, World::here().now());
     }
 
+    /// A process ends by itself.
+    pub fn exits(&mut self, process: ProcessId) {
+        self.exited.insert(process);
+    }
+
     /// The clock of a process goes ahead of all others.
     pub fn goes_ahead(&mut self, length: Duration) {
         self.ahead += nanos(length) / 1000;
@@ -791,7 +798,8 @@ impl Oracle {
                         // A request may arrive late, over a connection that has been given up: then
                         // the lease must end it. Or it leaves a place in the queue, which gets the
                         // lock behind all others there: then its process returns it.
-                        if self.has_late_requests || quiet > known.began && !self.only_refuses {
+                        let only_refuses = self.only_refuses && !self.exited.contains(&known.process);
+                        if self.has_late_requests || quiet > known.began && !only_refuses {
                             since = held_since.max(since + LONGEST_TTL);
                         } else if self.passes_queues {
                             since = held_since.max(since);

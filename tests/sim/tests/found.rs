@@ -629,3 +629,17 @@ fn a_body_whose_result_cannot_be_stored_counts_as_interrupted() {
         plan
     });
 }
+
+/// Two calls of a process were granted their locks by one batch. The first returned and ended the process before the
+/// task of the second ran: its lock stays for its ttl, as that of a task inside its body does.
+#[test]
+fn a_process_that_ends_leaves_what_another_task_was_granted_to_the_ttl() {
+    holds(|seed| {
+        let first = Hold { hold: 0, way: Way::Drop, exits: true, ..Hold::of(0) };
+        let second = Hold { ttl: 10_000, hold: 0, way: Way::Release, ..Hold::of(2) };
+        let mut plan =
+            Plan::quiet(seed, 1).with_call(280, 0, What::Hold(first)).with_call(280, 0, What::Hold(second));
+        plan.length = 4_000;
+        plan
+    });
+}
