@@ -66,6 +66,13 @@ impl Command {
         format!("{}: {}", self.at, words.join(" "))
     }
 
+    /// True for a script whose caller asks for the first time. It may take an expired lock that has a queue: what has
+    /// expired tells nobody, and who comes first has it.
+    fn asks_first(&self) -> bool {
+        let keys = self.words.get(2).and_then(|keys| keys.parse::<usize>().ok());
+        keys.and_then(|keys| self.words.get(3 + keys + 2)).is_some_and(|how| how == "join" || how == "0")
+    }
+
     /// The process whose token is the first argument of the script.
     fn process(&self) -> Option<u32> {
         let keys: usize = self.words.get(2)?.parse().ok()?;
@@ -256,7 +263,9 @@ impl Lock {
                     }
                     return;
                 }
-                let has_expired = is_new && self.value.is_some() || self.perhaps == token;
+                // A client that has looked in its script writes without `NX`.
+                let took_what_expired = is_new || at + ABOUT > self.expires && script.asks_first();
+                let has_expired = took_what_expired && self.value.is_some() || self.perhaps == token;
                 let ms: Option<u64> = option("PX").and_then(|place| words[4 + place].parse().ok());
                 let before = self.value.replace(value.clone());
                 self.expires = ms.map_or(u64::MAX, |ms| at + ms * 1000);
