@@ -48,6 +48,10 @@ pub(crate) struct ServerArgs {
     /// Default: those that the system trusts
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// Accepts a server that may evict locks when it is full. Default: the environment variable
+    /// REDLOCK_ALLOW_EVICTION, `true` or `false`. Commands that only read accept it anyway
+    #[arg(long, global = true)]
+    pub(crate) allow_eviction: bool,
 }
 
 #[derive(Subcommand, Debug)]

@@ -15,7 +15,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::args::{DoctorArgs, Format, ServerArgs};
-use crate::exit::{CONFLICT, Failure, OK, USAGE};
+use crate::exit::{CONFLICT, Failure, MISCONFIGURED, OK, USAGE};
 use crate::lock_text::{Span, printable};
 use crate::table::{folded, styled};
 
@@ -101,13 +101,24 @@ async fn examine(server: &ServerArgs, log: &Log, report: &mut Report) {
         Err(failure) => return report.fails("address", failure),
     };
     let start = Instant::now();
-    let locks = match server.connect().await {
+    let (connected, evicts) = match server.connect().await {
+        // The rest of what is wrong may be seen where its policy alone is.
+        Err(failure) if failure.code == MISCONFIGURED => match server.connect_to_read().await {
+            Ok(locks) => (Ok(locks), Some(failure)),
+            Err(_) => (Err(failure), None),
+        },
+        connected => (connected, None),
+    };
+    let locks = match connected {
         Ok(locks) => locks,
         // An address that cannot be used is not tried.
         Err(failure) if failure.code == USAGE => return report.fails("address", failure),
         Err(failure) => return report.fails("connection", failure),
     };
     report.works("connection", format!("connected in {}", Span(start.elapsed())));
+    if let Some(evicts) = evicts {
+        report.fails("eviction", evicts);
+    }
     match locks.ping().await {
         Ok(()) => report.works("writes", "the server takes writes: it is a primary, and has room"),
         Err(error) => report.fails("writes", error),

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, OnceCommand, TickCommand};
 use crate::exit::Failure;
 
 fn main() -> ExitCode {
@@ -73,19 +73,27 @@ fn command(args: Args) -> Result<u8, Failure> {
     runtime.block_on(async {
         let server = args.server;
         match args.command {
-            Command::List(args) => list::list(&server.connect().await?, &server.prefix()?, &args).await,
-            Command::Show(args) => show::show(&server.connect().await?, &args).await,
+            Command::List(args) => {
+                list::list(&server.connect_to_read().await?, &server.prefix()?, &args).await
+            }
+            Command::Show(args) => show::show(&server.connect_to_read().await?, &args).await,
             #[cfg(unix)]
-            Command::Top(args) => top::top(&server.connect().await?, &server.prefix()?, &args).await,
+            Command::Top(args) => top::top(&server.connect_to_read().await?, &server.prefix()?, &args).await,
             #[cfg(unix)]
-            Command::Watch(args) => diary::watch(&server.connect().await?, &args).await,
-            Command::Ping => doctor::ping(&server.connect().await?).await,
+            Command::Watch(args) => diary::watch(&server.connect_to_read().await?, &args).await,
+            Command::Ping => doctor::ping(&server.connect_to_read().await?).await,
             Command::Doctor(args) => doctor::doctor(&server, &args).await,
-            Command::Leader(args) => leader::leader(&server.connect().await?, &args).await,
+            Command::Leader(args) => leader::leader(&server.connect_to_read().await?, &args).await,
             Command::Resign(args) => leader::resign(&server.connect().await?, &args).await,
-            Command::Once(command) => once::once(&server.connect().await?, &command).await,
-            Command::Tick(command) => tick::tick(&server.connect().await?, &command).await,
-            Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
+            Command::Once(OnceCommand::Show(args)) => {
+                once::show(&server.connect_to_read().await?, &args).await
+            }
+            Command::Once(OnceCommand::Clear(args)) => once::clear(&server.connect().await?, &args).await,
+            Command::Tick(TickCommand::Show(args)) => {
+                tick::show(&server.connect_to_read().await?, &args).await
+            }
+            Command::Tick(TickCommand::Clear(args)) => tick::clear(&server.connect().await?, &args).await,
+            Command::Wait(args) => wait::wait(&server.connect_to_read().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]
             Command::Run(args) => run::run(&server, args).await,

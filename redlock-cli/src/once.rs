@@ -5,19 +5,12 @@ use std::io::{self, Write};
 use redlocked::{LockManager, OnceRecord};
 use serde_json::{Value, json};
 
-use crate::args::{LeaderArgs, OnceCommand, ReleaseArgs};
+use crate::args::{LeaderArgs, ReleaseArgs};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Ago, epoch, printable, rfc3339};
 use crate::release::{must_have_a_terminal, says_yes};
 
-pub(crate) async fn once(locks: &LockManager, command: &OnceCommand) -> Result<u8, Failure> {
-    match command {
-        OnceCommand::Show(args) => show(locks, args).await,
-        OnceCommand::Clear(args) => clear(locks, args).await,
-    }
-}
-
-async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
+pub(crate) async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
     let known = known(locks, &args.key).await?;
     let mut out = io::stdout().lock();
     match &known {
@@ -29,7 +22,7 @@ async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
     Ok(if known.is_some() { OK } else { CONFLICT })
 }
 
-async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     let Some(known) = known(locks, &args.key).await? else {
         writeln!(io::stderr(), "nothing is known of `{key}`: its next call runs")?;

@@ -12,6 +12,8 @@ use crate::exit::{Failure, USAGE};
 const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
 /// Where it is empty, it does not count either.
 const PREFIX: &str = "REDLOCK_PREFIX";
+/// Where it is empty, it does not count either.
+const ALLOW_EVICTION: &str = "REDLOCK_ALLOW_EVICTION";
 /// That of the library.
 const DEFAULT_PREFIX: &str = "lock:";
 
@@ -21,6 +23,7 @@ impl ServerArgs {
         let builder = LockManager::builder(url).prefix(self.prefix()?);
         // `run` and `wait` tell of long waits themselves.
         let builder = builder.warn_after(Duration::MAX);
+        let builder = if self.accepts_eviction()? { builder.allow_eviction(true) } else { builder };
         let Some(ca) = &self.ca else { return Ok(builder) };
         let pem = std::fs::read(ca)
             .map_err(|error| Failure::new(USAGE, format!("cannot read --ca {}: {error}", ca.display())))?;
@@ -40,7 +43,8 @@ impl ServerArgs {
     #[cfg(unix)]
     pub(crate) fn resolved(&self) -> Result<Self, Failure> {
         let (_, url) = self.address()?;
-        Ok(Self { url: Some(url), prefix: Some(self.prefix()?), ca: self.ca.clone() })
+        let (prefix, ca) = (Some(self.prefix()?), self.ca.clone());
+        Ok(Self { url: Some(url), prefix, ca, allow_eviction: self.accepts_eviction()? })
     }
 
     /// Where the address is said. What is said there may have a password.
@@ -58,6 +62,25 @@ impl ServerArgs {
             Ok(_) | Err(VarError::NotPresent) => Ok(DEFAULT_PREFIX.to_owned()),
             Err(VarError::NotUnicode(_)) => Err(Failure::new(USAGE, format!("{PREFIX} is not UTF-8"))),
         }
+    }
+
+    fn accepts_eviction(&self) -> Result<bool, Failure> {
+        if self.allow_eviction {
+            return Ok(true);
+        }
+        match env::var(ALLOW_EVICTION).as_deref() {
+            Ok("true") => Ok(true),
+            Ok("false" | "") | Err(VarError::NotPresent) => Ok(false),
+            Ok(_) | Err(VarError::NotUnicode(_)) => {
+                Err(Failure::new(USAGE, format!("{ALLOW_EVICTION} is neither `true` nor `false`")))
+            }
+        }
+    }
+
+    /// For a command that only reads: it does no harm on a server that may evict locks.
+    pub(crate) async fn connect_to_read(&self) -> Result<LockManager, Failure> {
+        let connected: Result<_, LockError> = self.builder()?.allow_eviction(true).connect().await;
+        Ok(connected?)
     }
 
     pub(crate) async fn connect(&self) -> Result<LockManager, Failure> {

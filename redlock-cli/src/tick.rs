@@ -6,19 +6,12 @@ use std::time::SystemTime;
 use redlocked::{LastTick, LockManager};
 use serde_json::{Value, json};
 
-use crate::args::{LeaderArgs, ReleaseArgs, TickCommand};
+use crate::args::{LeaderArgs, ReleaseArgs};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{epoch, printable, rfc3339, whole};
 use crate::release::{must_have_a_terminal, says_yes};
 
-pub(crate) async fn tick(locks: &LockManager, command: &TickCommand) -> Result<u8, Failure> {
-    match command {
-        TickCommand::Show(args) => show(locks, args).await,
-        TickCommand::Clear(args) => clear(locks, args).await,
-    }
-}
-
-async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
+pub(crate) async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
     let last = locks.last_tick(&args.key).await?;
     let mut out = io::stdout().lock();
     match &last {
@@ -30,7 +23,7 @@ async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
     Ok(if last.is_some() { OK } else { CONFLICT })
 }
 
-async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     if !args.yes {
         must_have_a_terminal()?;

@@ -344,7 +344,11 @@ impl LockManagerBuilder {
 
     /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`;
     /// false by default: connecting fails with
-    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). In an address, the parameter
+    /// `?allow_eviction=true` says the same.
+    ///
+    /// If the policy is changed while the manager runs, it keeps its locks, and logs a warning when it
+    /// connects again.
     ///
     /// # Examples
     ///

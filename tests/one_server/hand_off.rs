@@ -448,6 +448,21 @@ fn a_server_that_throws_locks_away_is_refused() {
     let refused = LockManager::connect_blocking(&server.url()).unwrap_err();
     assert!(refused.to_string().contains("allkeys-lru"), "{refused}");
     LockManager::builder(server.url()).allow_eviction(true).connect_blocking().unwrap();
+    LockManager::connect_blocking(&format!("{}?allow_eviction=true", server.url())).unwrap();
+}
+
+#[test]
+fn a_policy_that_is_changed_on_a_running_server_loses_no_held_lock() {
+    let server = RedisServer::start();
+    let _: String = server.run("CONFIG SET maxmemory 100mb");
+    let locks = connect(&server);
+    let guard = locks.lock("k").ttl(SECOND).acquire_blocking().unwrap();
+    let _: String = server.run("CONFIG SET maxmemory-policy allkeys-lru");
+    let _: u32 = server.run("CLIENT KILL TYPE pubsub");
+    // Longer than the ttl.
+    thread::sleep(2 * SECOND);
+    assert!(guard.is_held());
+    LockManager::connect_blocking(&server.url()).unwrap_err();
 }
 
 #[test]

@@ -72,12 +72,13 @@ impl Task {
     /// One line. The address may have a password, so it is neither an argument nor in the
     /// environment.
     fn write(&self) -> String {
-        let ServerArgs { url, prefix, ca } = &self.server;
+        let ServerArgs { url, prefix, ca, allow_eviction } = &self.server;
         let held = self.held.as_ref().map(|Held { key, name, function, asked }| {
             json!({ "key": key, "name": name, "function": function, "asked": asked })
         });
         let ms = u64::try_from(self.kill_after.as_millis()).unwrap_or(u64::MAX);
-        let task = json!({ "kill_after_ms": ms, "url": url, "prefix": prefix, "ca": ca, "held": held });
+        let server = json!({ "url": url, "prefix": prefix, "ca": ca, "allow_eviction": allow_eviction });
+        let task = json!({ "kill_after_ms": ms, "server": server, "held": held });
         format!("{task}\n")
     }
 
@@ -88,10 +89,15 @@ impl Task {
             let (name, function) = (text(of, "name"), text(of, "function"));
             Some(Held { key: text(of, "key")?, name, function, asked: of["asked"].as_u64() })
         };
-        let (url, prefix) = (text(&task, "url"), text(&task, "prefix"));
+        let server = &task["server"];
         Some(Self {
             kill_after: Duration::from_millis(task["kill_after_ms"].as_u64()?),
-            server: ServerArgs { url, prefix, ca: text(&task, "ca").map(Into::into) },
+            server: ServerArgs {
+                url: text(server, "url"),
+                prefix: text(server, "prefix"),
+                ca: text(server, "ca").map(Into::into),
+                allow_eviction: server["allow_eviction"].as_bool()?,
+            },
             held: held(&task["held"]),
         })
     }
@@ -344,6 +350,7 @@ mod tests {
             url: Some("redis://:p@h/".to_owned()),
             prefix: Some(String::new()),
             ca: Some("/ca".into()),
+            allow_eviction: true,
         };
         let task = Task { kill_after: Duration::from_millis(1500), server, held: Some(held) };
         let line = task.write();
@@ -353,7 +360,8 @@ mod tests {
             && read.kill_after == task.kill_after
             && read.server.url == task.server.url
             && read.server.prefix == task.server.prefix
-            && read.server.ca == task.server.ca));
+            && read.server.ca == task.server.ca
+            && read.server.allow_eviction));
         assert!(Task::read("").is_none());
     }
 }

@@ -1,6 +1,6 @@
 use kit::{Authority, RedisServer, TlsServer};
 
-use crate::tool::said;
+use crate::tool::{Said, said, tool};
 
 /// The state of each check.
 fn states(url: &str) -> (Option<i32>, Vec<(String, String)>, String) {
@@ -85,4 +85,54 @@ fn an_authority_of_ones_own_is_given_as_a_file() {
     let gone = said(&url, &["ping", "--ca", "/no/such/file.pem"]);
     assert_eq!(gone.code, Some(64));
     assert!(gone.err.starts_with("redlocked: cannot read --ca /no/such/file.pem: "), "{}", gone.err);
+}
+
+#[test]
+fn a_server_that_may_evict_is_read_from_and_the_rest_needs_a_word() {
+    let server = RedisServer::start();
+    let _: () = server.run("CONFIG SET maxmemory 100mb");
+    let _: () = server.run("CONFIG SET maxmemory-policy allkeys-lru");
+    let _: () = server.run("SET lock:k x PX 60000");
+    for (reads, code) in [
+        ("list", 0),
+        ("show --quick k", 0),
+        ("ping", 0),
+        ("wait k --timeout 1ms", 1),
+        ("leader k", 0),
+        ("once show k", 1),
+        ("tick show k", 1),
+    ] {
+        let said = said(&server.url(), &reads.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, Some(code), "{reads}: {}", said.err);
+    }
+    #[cfg(unix)]
+    let more = ["run free -- true"];
+    #[cfg(not(unix))]
+    let more = [];
+    for changes in ["release --yes k", "once clear --yes k", "tick clear --yes k"].into_iter().chain(more) {
+        let words: Vec<_> = changes.split(' ').collect();
+        let refused = said(&server.url(), &words);
+        assert_eq!(refused.code, Some(78), "{changes}: {}", refused.err);
+        assert!(
+            refused.err.contains("allkeys-lru") && refused.err.contains("allow_eviction"),
+            "{}",
+            refused.err
+        );
+        let accepted = |mut command: std::process::Command| Said::from(command.output().unwrap());
+        let mut by_variable = tool(&server.url(), &words);
+        by_variable.env("REDLOCK_ALLOW_EVICTION", "true");
+        let by_flag = tool(&server.url(), &[&["--allow-eviction"], &*words].concat());
+        let by_address = tool(&format!("{}?allow_eviction=true", server.url()), &words);
+        for accepted in [by_variable, by_flag, by_address].map(accepted) {
+            assert!(matches!(accepted.code, Some(0 | 1)), "{changes}: {}", accepted.err);
+        }
+    }
+    let mut mistaken = tool(&server.url(), &["release", "--yes", "k"]);
+    mistaken.env("REDLOCK_ALLOW_EVICTION", "1");
+    assert_eq!(mistaken.output().unwrap().status.code(), Some(64));
+
+    let (code, states, out) = states(&server.url());
+    let failing: Vec<_> = states.iter().filter(|(_, state)| state != "ok").collect();
+    assert_eq!((code, failing), (Some(78), vec![&("eviction".to_owned(), "fails".to_owned())]), "{out}");
+    assert!(out.contains("\"check\":\"lock\""), "it goes on: {out}");
 }

@@ -15,6 +15,7 @@ pub(crate) fn tool(url: &str, arguments: &[&str]) -> Command {
     command
         .env_remove("REDIS_URL")
         .env_remove("REDLOCK_PREFIX")
+        .env_remove("REDLOCK_ALLOW_EVICTION")
         .env("REDLOCK_URL", url)
         .args(arguments)
         .stdin(Stdio::null());

@@ -25,6 +25,12 @@ pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool)
     );
 }
 
+/// Logged once for each connection to a server whose policy was changed while the manager used it.
+pub(crate) fn may_evict(reason: &str, server: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", "Redis at {server} {reason}");
+}
+
 /// Logged once for each connection that lacks an optional feature.
 pub(crate) fn connected(abilities: Abilities) {
     #[cfg(feature = "tracing")]

@@ -22,7 +22,7 @@ pub(crate) use events::Events;
 pub use events::{LockEvent, TermEnd};
 pub(crate) use log::{
     Found, broke, cannot_hand_over, connected, kept_too_short, leader_blocked, limit_of_waits, limits_differ,
-    lost, refused, unreachable,
+    lost, may_evict, refused, unreachable,
 };
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) use log::{request_failed, request_not_served};

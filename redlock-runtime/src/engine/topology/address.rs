@@ -28,6 +28,9 @@ enum Kind {
     Memory,
 }
 
+/// As [`allow_eviction`](crate::LockManagerBuilder::allow_eviction), of the servers of this address.
+const ALLOW_EVICTION: &str = "allow_eviction";
+
 /// What an address may start with.
 struct Scheme {
     name: &'static str,
@@ -60,9 +63,10 @@ impl Kind {
     /// What may stand behind the `?`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::Socket => &["db", "user", "pass"],
-            Self::Sentinel => &["sentinel_user", "sentinel_password"],
-            Self::Server | Self::Cluster | Self::Memory => &[],
+            Self::Server | Self::Cluster => &[ALLOW_EVICTION],
+            Self::Socket => &["db", "user", "pass", ALLOW_EVICTION],
+            Self::Sentinel => &["sentinel_user", "sentinel_password", ALLOW_EVICTION],
+            Self::Memory => &[],
         }
     }
 }
@@ -161,6 +165,8 @@ fn split(urls: &str) -> Vec<String> {
 /// The error is the reason why the address cannot be used.
 fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
     let (scheme, rest) = read(url)?;
+    let (rest, settings) = with_parameters(rest, settings)?;
+    let (rest, settings) = (&*rest, &settings);
     match scheme.kind {
         Kind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
         Kind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
@@ -179,7 +185,7 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
             return Err("several servers have an address each: redis://host1,redis://host2".to_owned());
         }
         _ if tls.is_some() => (None, format!("redis://{rest}")),
-        _ => (None, url.to_owned()),
+        _ => (None, format!("{}://{rest}", scheme.name)),
     };
     let node = RedisNode::at(&url, settings).ok_or("it is not like redis://host:6379/")?;
     if node.has_two_passwords() {
@@ -215,6 +221,8 @@ fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Clust
     if let Some(reason) = misfit(&settings.prefix) {
         return Err(reason.to_owned());
     }
+    let (rest, settings) = with_parameters(rest, settings)?;
+    let (rest, settings) = (&*rest, &settings);
     let tls = tls(scheme, rest, settings)?;
     let (credentials, rest) = match rest.rsplit_once('@') {
         Some((credentials, rest)) => (format!("{credentials}@"), rest),
@@ -235,6 +243,24 @@ fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Clust
     }
     let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/"));
     ClusterNodes::new(seeds, settings.clone(), tls).ok_or_else(|| FORM.to_owned())
+}
+
+/// The rest of the address without the parameters that are settings of the manager, and the settings
+/// with them.
+fn with_parameters(rest: &str, settings: &NodeSettings) -> Result<(String, NodeSettings), String> {
+    let mut settings = settings.clone();
+    let Some((place, query)) = rest.split_once('?') else { return Ok((rest.to_owned(), settings)) };
+    let mut others = Vec::new();
+    for part in query.split('&') {
+        match part.split_once('=').unwrap_or((part, "")) {
+            (ALLOW_EVICTION, "true") => settings.allow_eviction = true,
+            (ALLOW_EVICTION, "false") => settings.allow_eviction = false,
+            (ALLOW_EVICTION, _) => return Err(format!("`{ALLOW_EVICTION}` is `true` or `false`")),
+            _ => others.push(part),
+        }
+    }
+    let question = if others.is_empty() { "" } else { "?" };
+    Ok((format!("{place}{question}{}", others.join("&")), settings))
 }
 
 fn unknown_parameter(kind: Kind, rest: &str) -> Option<String> {
@@ -314,12 +340,12 @@ mod tests {
     fn an_unknown_parameter_is_named_with_the_known_ones() {
         let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
         for (url, name, known) in [
-            ("redis://h/0?timeout=5", "`timeout`", "none"),
+            ("redis://h/0?timeout=5", "`timeout`", "`allow_eviction`"),
             ("memory://?ttl", "`ttl`", "none"),
-            ("redis+cluster://a,b?x=1", "`x`", "none"),
+            ("redis+cluster://a,b?x=1", "`x`", "`allow_eviction`"),
             ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
             ("redis+sentinel://h/n?sentinel_pasword=secret", "`sentinel_pasword`", "`sentinel_password`"),
-            ("redis://a,redis://b?x=1", "`x`", "none"),
+            ("redis://a,redis://b?x=1", "`x`", "`allow_eviction`"),
         ] {
             let error = told(url).unwrap_or_default();
             assert!(
@@ -329,6 +355,33 @@ mod tests {
         }
         for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u"] {
             assert_eq!(told(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_may_accept_a_server_that_evicts() {
+        let of = |rest: &str| {
+            with_parameters(rest, &settings("")).map(|(rest, settings)| (rest, settings.allow_eviction))
+        };
+        for (rest, left, accepts) in [
+            ("h/1", "h/1", false),
+            ("h/1?allow_eviction=true", "h/1", true),
+            ("h/1?allow_eviction=false", "h/1", false),
+            ("/s.sock?db=1&allow_eviction=true&pass=p", "/s.sock?db=1&pass=p", true),
+        ] {
+            assert_eq!(of(rest), Ok((left.to_owned(), accepts)), "{rest}");
+        }
+        for url in [
+            "redis://u:p@h/1?allow_eviction=true",
+            "redis+sentinel://h,i/n/1?allow_eviction=true&sentinel_user=u",
+            "redis+cluster://u:p@a,b?allow_eviction=true",
+            "redis://a?allow_eviction=true,redis://b?allow_eviction=true,redis://c",
+        ] {
+            assert!(parse(url, &settings("lock:")).is_ok(), "{url}");
+        }
+        for url in ["redis://h?allow_eviction", "redis+cluster://h?allow_eviction=yes"] {
+            let error = parse(url, &settings("lock:")).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|error| error.contains("is `true` or `false`")), "{url}");
         }
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct Handshake {
     pub(crate) native_delete: Option<NativeDelete>,
     /// Why it does not hand locks over, where it should.
     pub(crate) no_hand_over: Option<String>,
+    /// Why it may evict locks, where it must not.
+    pub(crate) may_evict: Option<Unsuitable>,
 }
 
 /// The command that deletes a key if it has a value.
@@ -275,9 +277,6 @@ impl HandshakeCommands {
     pub(crate) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Handshake, Unsuitable> {
         answers.are_complete()?;
         answers.are_of_a_primary(self.role)?;
-        if let Some(memory) = self.memory {
-            answers.are_of_one_that_keeps_locks(memory)?;
-        }
         let missing = match &self.commands {
             Some((unused, commands)) => answers.missing(commands, unused)?,
             None => Vec::new(),
@@ -307,6 +306,7 @@ impl HandshakeCommands {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
+            may_evict: self.memory.and_then(|memory| answers.may_evict(memory)),
             abilities: Abilities { hands_over, tracks_changes, votes: false },
             allows_queues: missing.is_empty(),
             may_not_count: COUNTING.iter().any(|command| missing.contains(command)),
@@ -385,21 +385,18 @@ impl Answers {
         }
     }
 
-    fn are_of_one_that_keeps_locks(&self, memory: usize) -> Result<(), Unsuitable> {
+    /// Why the server may evict locks, or does not say whether it may.
+    fn may_evict(&self, memory: usize) -> Option<Unsuitable> {
         if let Some(refused) = self.refusal(memory) {
-            let or = ", or accept any with `allow_eviction(true)`";
-            return Err(refused.must_be_allowed("INFO", "it throws no locks away", or));
+            let or = ", or accept any with `allow_eviction`";
+            return Some(refused.must_be_allowed("INFO", "it throws no locks away", or));
         }
-        match self.at(memory).text().and_then(evicts) {
-            Some(policy) => {
-                let words = format!(
-                    "may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, or \
-                     accept that with `allow_eviction(true)`"
-                );
-                Err(Unsuitable { words, is_permanent: true })
-            }
-            None => Ok(()),
-        }
+        let policy = self.at(memory).text().and_then(evicts)?;
+        let words = format!(
+            "may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, or accept that \
+             with `allow_eviction`"
+        );
+        Some(Unsuitable { words, is_permanent: true })
     }
 
     /// The optional commands that cannot be used. The error names the required ones. A command that

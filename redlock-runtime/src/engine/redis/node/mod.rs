@@ -5,6 +5,8 @@ pub(crate) mod sentinel;
 pub(crate) mod wait_replicas;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -82,6 +84,8 @@ pub(crate) struct RedisNode {
     elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
+    /// A connection has been made before.
+    is_known: Arc<AtomicBool>,
     /// In a quorum.
     identity: Option<NodeIdentity>,
     tls: Option<Tls>,
@@ -135,6 +139,7 @@ impl RedisNode {
             elsewhere: None,
             foreign_clients: settings.foreign_clients,
             allow_eviction: settings.allow_eviction,
+            is_known: Arc::default(),
             identity: None,
             tls: None,
             credentials: settings.credentials.clone(),
@@ -167,7 +172,7 @@ impl RedisNode {
 
     /// Its first connection closes the last one of `before`.
     pub(crate) fn after(self, before: &Self) -> Self {
-        Self { stale: before.stale.clone(), ..self }
+        Self { stale: before.stale.clone(), is_known: Arc::clone(&before.is_known), ..self }
     }
 
     #[cfg(test)]
@@ -297,9 +302,18 @@ impl RedisNode {
             late_requests,
             native_delete,
             no_hand_over,
+            may_evict,
         } = handshake
             .read(&answers, Moment::now().since(asked_at))
             .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        if let Some(reason) = may_evict {
+            // A refusal now would lose the locks that are held: the policy was changed since.
+            if !self.is_known.load(Relaxed) {
+                return Err(self.unsuitable(&reason));
+            }
+            telemetry::may_evict(&reason.words, &self.address.place.to_string());
+        }
+        self.is_known.store(true, Relaxed);
         // Not for a server that was refused: at another address, it knows nothing of the connection
         // that is to be closed.
         self.stale.set(handshake.client(&answers));
