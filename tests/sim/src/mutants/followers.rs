@@ -39,8 +39,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[edit(
             HOLDING,
-            "release || held.may_be_queued() || held.owes_places()",
-            "(release || held.may_be_queued()) && !held.owes_places()",
+            "release || held.queue.may_have_place() || held.successors.owes_places()",
+            "(release || held.queue.may_have_place()) && !held.successors.owes_places()",
         )],
     },
     Mutant {
@@ -49,8 +49,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             HELD,
-            "        self.replace_lease(ask.lease(fence, now, deadline));\n        self.renew",
-            "        self.replace_lease(ask.lease(fence, now, deadline.max(safe_until(now, ask.ttl))));\n        self.renew",
+            "        self.replace_lease(ask.lease(fence, now, deadline));\n        self.retention",
+            "        self.replace_lease(ask.lease(fence, now, deadline.max(safe_until(now, ask.ttl))));\n        self.retention",
         )],
     },
 ];

@@ -232,7 +232,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A holder whose lock is lost while a request of its waiter is unanswered leaves a place in the queue behind.",
         violates: NOTHING_LEFT,
         edits: &[
-            edit(HOLDING, "|| held.may_be_queued()", ""),
+            edit(HOLDING, "|| held.queue.may_have_place()", ""),
             edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
         ],
     },

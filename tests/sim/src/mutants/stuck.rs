@@ -70,7 +70,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "last-release-is-direct",
         wrong: "A plain command of a process that ends finds a waiter of which the process has not heard: nobody sends the script.",
         violates: FREE_BEHIND_EXIT,
-        edits: &[edit(HELD, "if !was_seen && request.release == Releases::Usual {", "if !was_seen {")],
+        edits: &[edit(
+            HELD,
+            "if !self.queue.needs_script() && request.release == Releases::Usual {",
+            "if !self.queue.needs_script() {",
+        )],
     },
     Mutant {
         name: "last-release-does-not-name-the-holders",

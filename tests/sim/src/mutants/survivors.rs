@@ -24,8 +24,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: CAUSE,
         edits: &[edit(
             ON_REPLY,
-            "                held.retry(cx.now);\n",
-            "                held.suspend();\n",
+            "                held.renewals.retry(cx.now, held.ttl.current());\n",
+            "                held.renewals.suspend();\n",
         )],
     },
     Mutant {

@@ -60,7 +60,7 @@ impl Lock {
             }
         }
         if ask.kind.is_counted() {
-            let other = self.inside().next().map(|(_, held)| held.lease().limit());
+            let other = self.inside().next().map(|(_, held)| held.lease.limit());
             compare_limits(cx, &ask, other);
         }
         cx.attempts.insert(id, &ask.name);
@@ -481,9 +481,9 @@ impl Lock {
     /// The holder in this process.
     fn holder_here(&self, cx: &Context) -> Option<Holder> {
         let (_, held) = self.holder()?;
-        let expires_in = held.lease().remaining(cx.now)?;
-        let owner = token::owner_of(held.holder().value());
-        let granted = wall_clock_before(cx.now.since(held.hold().since));
+        let expires_in = held.lease.remaining(cx.now)?;
+        let owner = token::owner_of(held.successors.holder().value());
+        let granted = wall_clock_before(cx.now.since(held.hold.since));
         Some(Holder { owner, granted, expires_in: Some(expires_in), ..Holder::default() })
     }
 

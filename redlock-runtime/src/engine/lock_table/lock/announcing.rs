@@ -61,7 +61,7 @@ impl Lock {
             return;
         }
         let Some(held) = self.held_mut(id) else { return };
-        let (request, term) = (held.request(Action::Announce), held.lease().fence());
+        let (request, term) = (held.request(Action::Announce), held.lease.fence());
         let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) else {
             return;
         };

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::held::{Held, HeldTimer};
+use super::held::HeldTimer;
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer, Waiting};
 use super::{Attempt, Lock};
@@ -99,7 +99,7 @@ impl Lock {
 
     /// The holder that has the lock under this token.
     fn holder_with(&self, token: &Token) -> Option<Id> {
-        self.holders().find(|(_, held)| held.has(token)).map(|(id, _)| id)
+        self.holders().find(|(_, held)| held.successors.has(token)).map(|(id, _)| id)
     }
 
     /// The waiter that asks for this process, if it has a place.
@@ -133,14 +133,14 @@ impl Lock {
     pub(crate) fn changed(&mut self, cx: &mut Context) {
         // Those of one phase lose the lock together: one of them compares.
         let mut phases = Vec::new();
-        for (id, held) in self.inside().filter(|(_, held)| held.is_watched()) {
-            if phases.iter().all(|(_, phase)| *phase != held.phase()) {
-                phases.push((id, held.phase()));
+        for (id, held) in self.inside().filter(|(_, held)| held.watch.is_on()) {
+            if phases.iter().all(|(_, phase)| *phase != held.lease.fence()) {
+                phases.push((id, held.lease.fence()));
             }
         }
         if let Some(id) = self.holder_id() {
             self.meet(id, "changed");
-            self.held_mut(id).into_iter().for_each(Held::set_changed);
+            self.held_mut(id).into_iter().for_each(|held| held.queue.set_changed());
             self.watch(cx, id);
         }
         for (id, _) in phases {
@@ -176,7 +176,7 @@ impl Lock {
                 }
             }
             Some(Attempt::Held(held)) => {
-                held.set_elsewhere();
+                held.successors.set_elsewhere();
                 self.renew(cx, id);
             }
             Some(Attempt::Releasing(_)) | None => {}
@@ -212,7 +212,7 @@ impl Lock {
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the
     /// lock is held.
     fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
-        if self.holders().all(|(_, held)| *held.token() != push.token) {
+        if self.holders().all(|(_, held)| *held.successors.token() != push.token) {
             let name = Arc::clone(&push.name);
             let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
             let request = Request { fenced: fence > 0, ..request };
@@ -226,27 +226,27 @@ impl Lock {
     pub(crate) fn on_timer(&mut self, cx: &mut Context, id: Id) {
         self.meet_timer(cx, id);
         match self.attempt(id) {
-            Some(Attempt::Waiting(waiting)) => match waiting.rings_for(cx.now) {
+            Some(Attempt::Waiting(waiting)) => match waiting.due_timer(cx.now) {
                 Some(WaitTimer::GivesUp) => self.give_up(cx, id),
                 Some(WaitTimer::Report) => self.report_wait(cx, id),
                 Some(WaitTimer::Ask) => self.ask(cx, id),
                 None => self.schedule(cx, id),
             },
-            Some(Attempt::Held(held)) => match held.rings_for(cx.now) {
+            Some(Attempt::Held(held)) => match held.due_timer(cx.now) {
                 // Its body may have run until now, when the key has expired.
                 Some(HeldTimer::Closed) => self.lose(cx, id, LostReason::ManagerClosed, false),
                 Some(HeldTimer::Expired) => {
                     // It may have reached its `max_hold`.
-                    held.lease().check(cx.now);
+                    held.lease.check(cx.now);
                     self.lose(cx, id, LostReason::Expired, true);
                 }
                 Some(HeldTimer::LateChange) => {
-                    held.answer_late_changes(cx.now, cx.connection.trouble());
+                    held.ttl.answer_late(cx.now, held.lease.key(), cx.connection.trouble());
                     self.schedule(cx, id);
                 }
                 Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
                 Some(HeldTimer::Look) => {
-                    held.take_look();
+                    held.watch.begin();
                     self.watch(cx, id);
                     self.schedule(cx, id);
                 }

@@ -1,31 +1,28 @@
-//! The watchdog: a held lock, its lease, and the time of its renewals.
+//! A held lock: its lease, who has it, and what its release asks for.
 //!
-//! The first renewal is due after a third of the ttl, and it is repeated until the deadline of the
-//! lease. A lock that the server has not confirmed by then is lost. A lock that was granted by a
-//! push lasts for the claim only, so its first renewal claims the ttl; most bodies end before. A
-//! lock that is held for longer than a moment is watched, and repaired when its key expires early.
+//! A lock that the server has not confirmed by the deadline of its lease is lost: its [renewals] go on
+//! until then. A lock that is held for longer than a moment is watched, and repaired when its key
+//! expires early. Where it is passed on within the process, the renewals go on under the token that
+//! the server knows ([`Successors`]).
 //!
-//! A change of the ttl goes along with each renewal until one is confirmed. A shorter ttl shortens
-//! the lease from when it was sent, because the server may execute it at any time. Where the lock
-//! is passed on within the process, the renewals go on under the token that the server knows.
+//! [renewals]: super::renewals
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use super::local_successors::{Successors, TOLD_AFTER, Turn};
+use super::local_successors::{NextHolder, Successors, TOLD_AFTER};
 use super::releasing::Releasing;
+use super::renewals::Renewals;
+use super::ttl::Ttl;
+use super::waiting::Waiting;
 use crate::base::clock::Moment;
-use crate::base::error::LockError;
 use crate::base::lease::{Lease, safe_until};
 use crate::base::outcome::LostReason;
 use crate::base::telemetry;
 use crate::base::token::Token;
-use crate::engine::command::{Ask, Caller, Extension, Response};
+use crate::engine::command::{Ask, Caller, Response};
 use crate::engine::hold_times::Hold;
-use crate::engine::lock_table::lock::waiting::Waiting;
-use crate::engine::protocol::{Action, CLAIM, Disconnected, Kind, Refusal, Releases, Reply, Request, Run};
+use crate::engine::protocol::{Action, Kind, Releases, Request};
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
 /// that others of its process have ended begins again after that time.
@@ -34,84 +31,41 @@ pub(super) const LOOKS_AFTER: Duration = Duration::from_millis(100);
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
-/// What a caller hears whose ttl change is not confirmed in time.
-const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
-
-/// Renewals that are due within this time go out in one batch, which wakes the engine once.
-const BATCH: Duration = Duration::from_millis(10);
-
-/// The time of the renewal: after a third of the time from `since`, or a little before.
-fn renewal_after(since: Moment, lasts: Duration) -> Moment {
-    since.after(lasts / 3).rounded_down(BATCH.min(lasts / 100))
-}
-
-/// A change of the ttl, until the server has confirmed it or a later one.
-struct TtlChange {
-    /// The key may last longer on the server than the new ttl.
-    shortens: bool,
-    /// After a change that shortens was sent, the key may expire then, unless the server has
-    /// confirmed another ttl.
-    ends: Option<Moment>,
-    /// The caller that waits for the answer, and until when.
-    caller: Option<(Moment, oneshot::Sender<Result<(), LockError>>)>,
-    /// Why the server has refused it for now.
-    refused: Option<Arc<str>>,
-}
-
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub(super) struct Held {
     name: Arc<str>,
-    lease: Arc<Lease>,
-    /// The server has the lock under this one, as far as it has answered.
-    token: Token,
-    ttl: Duration,
+    pub(super) lease: Arc<Lease>,
+    pub(super) successors: Successors,
+    pub(super) ttl: Ttl,
     /// The ttl in its place in the queue, and in those of its followers.
     place_ttl: Duration,
-    /// After a shorter ttl, which the server may not have taken: by then the key has expired by the
-    /// longer one.
-    longer_until: Option<Moment>,
-    /// False: only a claim and an [`Extension`] renew.
-    renew: bool,
-    /// False while the lock, granted by a push, expires after the claim instead of the ttl.
-    claimed: bool,
-    /// Since when it is held at the earliest. What is not renewed lasts for its ttl from then on.
-    since: Moment,
-    /// After a release before its end, the key stays until then. It counts from the begin of the body.
-    min_hold: Option<Duration>,
-    /// A `min_hold` that the server keeps also where the process dies or the lease ends, or zero.
-    keeps: Duration,
-    /// Its holder has left it to whoever redeems its ticket, which ends then: the key stays until then.
-    left_until: Option<Moment>,
-    /// Its holder leads, or has led.
-    is_led: bool,
+    pub(super) renewals: Renewals,
+    retention: Retention,
     /// The hold of the caller who has the lock now.
-    hold: Hold,
-    next_renewal: Option<Moment>,
-    /// The time when the last renewal was sent; before the first one, since when the lock is held.
-    renewal_sent: Moment,
-    /// The time of the next watch that no renewal brings. Most bodies end before the first one.
-    next_look: Option<Moment>,
-    /// The first watch was sent.
-    is_watched: bool,
-    /// The number of ttl changes so far.
-    changes: u32,
-    /// The changes that are not confirmed, in their order.
-    ttl_changes: Vec<TtlChange>,
-    /// It is boxed because most locks are not passed on.
-    successors: Option<Box<Successors>>,
-    /// Another attempt of this process has got the lock, before this one knew of its loss.
-    is_former: bool,
-    /// Its holder has released it, and the next waiter waits for its fencing token until then.
-    reserved_by: Option<Moment>,
-    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it,
-    /// or at this time, when the key has expired.
-    closed: Option<Moment>,
+    pub(super) hold: Hold,
+    pub(super) watch: Watch,
+    pub(super) queue: QueueSeen,
+    stage: Stage,
     /// The caller, until the replicas have the lock.
     deliver_to: Option<Caller>,
-    queue: QueueSeen,
+    /// Its holder leads, or has led.
+    is_led: bool,
+    /// Another attempt of this process has got the lock, before this one knew of its loss.
+    is_former: bool,
     /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
-    kind: Kind,
+    pub(super) kind: Kind,
+}
+
+/// How far the end of a held lock has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Its caller has it.
+    Held,
+    /// Its holder has released it, and the next waiter waits for its fencing token until then.
+    AwaitsReservation { until: Moment },
+    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it,
+    /// or at this time, when the key has expired.
+    Closed { until: Moment },
 }
 
 /// What the timer of a held lock is for. The first that is due counts, in this order.
@@ -130,141 +84,48 @@ pub(super) enum HeldTimer {
     Renew,
 }
 
-/// What is known of the queue on the server.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
-#[derive(Clone, Copy, Default)]
-struct QueueSeen {
-    /// The lock is marked: others wait.
-    marked: bool,
-    /// It was waited for before.
-    waited: bool,
-    /// Another client has changed the key, perhaps to mark it.
-    changed: bool,
-    /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be
-    /// in the queue.
-    asks: bool,
-    /// It was asked for more than once, and a reply told of it: a push that tells of the same grant
-    /// may follow.
-    grant_may_follow: bool,
-}
-
 impl Held {
-    /// A lock that was asked for at `sent`, and that the server keeps for the ttl.
-    pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
-        let mut held = Self::handed_over(ask, token, lease, sent);
-        held.claimed = true;
-        held.queue.waited = false;
-        held.next_renewal = held.wants_renewal().then(|| renewal_after(sent, ask.ttl));
+    /// A lock that the server keeps since then: for the claim if it `claims`, else for the ttl.
+    #[inline]
+    pub(super) fn new(
+        ask: &Ask,
+        token: Token,
+        lease: Arc<Lease>,
+        since: Moment,
+        claims: bool,
+        queue: QueueSeen,
+    ) -> Self {
+        let mut held = Self {
+            name: Arc::clone(&ask.name),
+            lease,
+            successors: Successors::of(token),
+            ttl: Ttl::new(ask.ttl),
+            place_ttl: ask.ttl,
+            renewals: Renewals::new(since, ask.renew, claims),
+            retention: Retention::of(ask),
+            hold: Hold { kind: ask.hold_kind, since },
+            watch: Watch::from(since.after(LOOKS_AFTER)),
+            queue,
+            stage: Stage::Held,
+            deliver_to: None,
+            is_led: false,
+            is_former: false,
+            fenced: ask.fenced,
+            kind: ask.kind.granted(),
+        };
+        if held.wants_renewal() {
+            held.renewals.start(ask.ttl);
+        }
         held
     }
 
-    /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most
-    /// bodies end before the renewal that claims it.
-    #[inline]
-    pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
-        Self {
-            name: Arc::clone(&ask.name),
-            lease,
-            token,
-            ttl: ask.ttl,
-            place_ttl: ask.ttl,
-            longer_until: None,
-            renew: ask.renew,
-            claimed: false,
-            since,
-            next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
-            renewal_sent: since,
-            min_hold: ask.min_hold,
-            keeps: ask.keeps,
-            left_until: None,
-            is_led: false,
-            hold: Hold { kind: ask.hold_kind, since },
-            next_look: Some(since.after(LOOKS_AFTER)),
-            is_watched: false,
-            changes: 0,
-            ttl_changes: Vec::new(),
-            successors: None,
-            is_former: false,
-            reserved_by: None,
-            closed: None,
-            deliver_to: None,
-            queue: QueueSeen { waited: true, ..QueueSeen::default() },
-            fenced: ask.fenced,
-            kind: ask.kind.granted(),
-        }
-    }
-
-    /// A push granted it. `asks`: a request of its waiter crossed that push.
-    pub(super) fn pushed(mut self, marked: bool, asks: bool) -> Self {
-        self.queue = QueueSeen { marked, waited: true, asks, ..QueueSeen::default() };
-        self
-    }
-
-    /// The reply to the last of so many requests granted it.
-    pub(super) fn answered_after(mut self, asks: u32) -> Self {
-        // Then the server may have written when it was granted, behind the token, so it needs the
-        // script to release it.
-        self.queue.waited |= asks > 1;
-        self.queue.grant_may_follow = asks > 1;
-        self
-    }
-
-    /// A ticket was redeemed for it. The server has written when, behind the token.
-    pub(super) fn redeemed(mut self) -> Self {
-        self.queue.waited = true;
-        self
-    }
-
-    pub(super) fn grant_may_follow(&self) -> bool {
-        self.queue.grant_may_follow
-    }
-
-    /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`:
-    /// it had lost the lock by then, or did not have it yet. It may have written the key, which
-    /// ends the watch: true when a watch is due.
-    pub(super) fn set_answered(&mut self, has_place: bool) -> bool {
-        std::mem::replace(&mut self.queue.asks, has_place) && self.is_watched()
-    }
-
-    pub(super) fn may_be_queued(&self) -> bool {
-        self.queue.asks
-    }
-
-    /// A waiter of this process has a place behind it. Its request has marked the key, unless
-    /// another one did before: that ended the watch, and the server does not tell of a client's own
-    /// changes. True when a watch is due.
-    pub(super) fn set_waited_for(&mut self) -> bool {
-        !std::mem::replace(&mut self.queue.marked, true) && self.is_watched()
-    }
-
     /// The release of a token that has the lock no longer, if it may have a place in the queue.
-    pub(super) fn take_leave(&mut self, now: Moment, before: Token) -> Option<Releasing> {
-        if !std::mem::take(&mut self.queue.asks) {
+    pub(super) fn release_place(&mut self, now: Moment, before: Token) -> Option<Releasing> {
+        if !self.queue.clear_asks() {
             return None;
         }
         let request = Request { token: before, ttl: self.place_ttl, ..self.request(Action::Release) };
         Some(Releasing::new(now, Arc::clone(self.lease.key()), request, self.place_ttl).leaving(now))
-    }
-
-    pub(super) fn is_watched(&self) -> bool {
-        self.is_watched && !self.is_closed()
-    }
-
-    /// Another client has changed the key. Its release is no plain command then: that one finds a
-    /// marked key with another value, and hears of it only from the reply.
-    pub(super) fn set_changed(&mut self) {
-        self.queue.changed = true;
-    }
-
-    /// One of several that have the lock has left it, or its queue, over the same connection. That
-    /// may have written the key, which ends the watch, and the server does not tell of a client's own
-    /// changes. True when its timer is to be set: a watch is due once for many that leave.
-    pub(super) fn looks_again(&mut self, now: Moment) -> bool {
-        let is_due = self.is_watched() && self.next_look.is_none();
-        if is_due {
-            self.next_look = Some(now.after(LOOKS_AFTER));
-        }
-        is_due
     }
 
     /// The time from which the key is free after a release.
@@ -274,50 +135,40 @@ impl Held {
 
     /// After an earlier release, the key stays until then.
     fn keep_until(&self) -> Option<Moment> {
-        let begun = || self.lease.begun().unwrap_or(self.hold.since);
-        self.left_until.or_else(|| self.min_hold.map(|min_hold| begun().after(min_hold)))
-    }
-
-    /// It limits how many bodies begin in a time.
-    pub(super) fn limits_rate(&self) -> bool {
-        !self.keeps.is_zero()
+        self.retention.until(|| self.lease.begun().unwrap_or(self.hold.since))
     }
 
     /// No body has run.
     pub(super) fn set_unrun(&mut self) {
-        (self.min_hold, self.left_until) = (None, None);
+        self.retention.clear();
         self.kind = self.kind.unrun();
-    }
-
-    /// What has become of its body, which runs once.
-    pub(super) fn set_run(&mut self, run: Run) {
-        self.kind.set_run(run);
-    }
-
-    pub(super) fn kind(&self) -> &Kind {
-        &self.kind
     }
 
     /// Its holder leaves it to whoever redeems its ticket: after its release, the key stays until
     /// then.
     pub(super) fn leave_until(&mut self, until: Moment) {
-        self.left_until = Some(until);
+        self.retention.ticket_until = Some(until);
     }
 
     /// Ends the lease of a lock that its guard gives back, or leaves to a ticket.
     pub(super) fn end_lease(&self) {
-        self.lease.end(if self.left_until.is_some() { LostReason::HandedOver } else { LostReason::Released });
+        let is_left = self.retention.ticket_until.is_some();
+        self.lease.end(if is_left { LostReason::HandedOver } else { LostReason::Released });
     }
 
     fn timers(&self) -> [(HeldTimer, Option<Moment>); 6] {
-        let answers = self.ttl_changes.iter().filter_map(|change| Some(change.caller.as_ref()?.0));
+        let (closed, reserved) = match self.stage {
+            Stage::Held => (None, None),
+            Stage::AwaitsReservation { until } => (None, Some(until)),
+            Stage::Closed { until } => (Some(until), None),
+        };
         [
-            (HeldTimer::Closed, self.closed),
+            (HeldTimer::Closed, closed),
             (HeldTimer::Expired, self.lease.deadline()),
-            (HeldTimer::LateChange, answers.min()),
-            (HeldTimer::NoReservation, self.reserved_by),
-            (HeldTimer::Look, self.next_look),
-            (HeldTimer::Renew, self.next_renewal),
+            (HeldTimer::LateChange, self.ttl.answers_at()),
+            (HeldTimer::NoReservation, reserved),
+            (HeldTimer::Look, self.watch.next),
+            (HeldTimer::Renew, self.renewals.next()),
         ]
     }
 
@@ -326,7 +177,7 @@ impl Held {
     }
 
     /// What its timer rings for. A lease that has ended is over at once, however that came.
-    pub(super) fn rings_for(&self, now: Moment) -> Option<HeldTimer> {
+    pub(super) fn due_timer(&self, now: Moment) -> Option<HeldTimer> {
         if !self.is_closed() && self.lease.remaining(now).is_none() {
             return Some(HeldTimer::Expired);
         }
@@ -334,31 +185,12 @@ impl Held {
         self.timers().into_iter().find_map(is_due)
     }
 
-    pub(super) fn lease(&self) -> &Arc<Lease> {
-        &self.lease
-    }
-
-    /// The server has the lock under this one, as far as it has answered.
-    pub(super) fn token(&self) -> &Token {
-        &self.token
-    }
-
-    /// The hold of the caller who has the lock now.
-    pub(super) fn hold(&self) -> Hold {
-        self.hold
-    }
-
-    /// The phase of the lock, which ends when the last one leaves; 0 for one that it has alone.
-    pub(super) fn phase(&self) -> u64 {
-        if self.kind.is_counted() { self.lease.fence() } else { 0 }
+    pub(super) fn set_former(&mut self) {
+        self.is_former = true;
     }
 
     pub(super) fn is_former(&self) -> bool {
         self.is_former
-    }
-
-    pub(super) fn set_former(&mut self) {
-        self.is_former = true;
     }
 
     /// The caller gets the lock once the replicas have it.
@@ -375,117 +207,22 @@ impl Held {
         self.deliver_to.take()
     }
 
-    /// The request for a fencing token.
-    pub(super) fn draw(&self) -> Request {
-        Request { fenced: true, ..self.request(Action::Draw) }
-    }
-
-    /// The caller has its answer `by` then.
-    pub(super) fn change_ttl(&mut self, now: Moment, extension: Extension, by: Moment) {
-        // The server may not have executed an earlier, shorter change: this one must shorten, too.
-        let shortens = extension.ttl < self.ttl || self.shortens();
-        self.longer_until = self.longer_until.max(Some(now.after(self.ttl)));
-        self.ttl = extension.ttl;
-        self.changes = self.changes.saturating_add(1);
-        let caller = Some((by, extension.caller));
-        self.ttl_changes.push(TtlChange { shortens, ends: None, caller, refused: None });
-    }
-
-    /// Answers the callers of ttl changes that have waited for too long. The next renewals carry
-    /// the new ttl all the same. True when there was one.
-    pub(super) fn answer_late_changes(&mut self, now: Moment, trouble: Option<&Disconnected>) -> bool {
-        let key = self.lease.key();
-        let mut is_late = false;
-        for change in &mut self.ttl_changes {
-            let Some((_, caller)) = change.caller.take_if(|(by, _)| *by <= now) else {
-                continue;
-            };
-            is_late = true;
-            let error = if let Some(trouble) = trouble {
-                trouble.error(Some(Arc::clone(key)))
-            } else {
-                let reason = change.refused.as_deref().unwrap_or("Redis gave no answer in time");
-                LockError::unavailable(key, format!("{reason}; {UNCONFIRMED}"))
-            };
-            let _ = caller.send(Err(error));
-        }
-        is_late
-    }
-
-    /// For how long the key may last on the server.
-    fn may_last(&self, now: Moment) -> Duration {
-        let lasts = self.longer_until.map_or(self.ttl, |until| self.ttl.max(until.since(now)));
-        lasts.saturating_add(self.keeps)
-    }
-
-    fn shortens(&self) -> bool {
-        self.ttl_changes.last().is_some_and(|last| last.shortens)
-    }
-
-    /// True for each token under which the server may have this lock.
-    pub(super) fn has(&self, token: &Token) -> bool {
-        self.token == *token || self.successors.as_ref().is_some_and(|successors| successors.has(token))
-    }
-
-    /// True when this request was sent for it.
-    pub(super) fn has_sent(&self, request: &Request) -> bool {
-        self.has(&request.token) || self.has(request.holder())
-    }
-
-    /// The token of its holder. The server may not know it yet.
-    pub(super) fn holder(&self) -> &Token {
-        self.successors.as_ref().and_then(|successors| successors.holder()).unwrap_or(&self.token)
-    }
-
-    /// The server is being told who has it, or was told and has not answered.
-    pub(super) fn is_being_told(&self) -> bool {
-        self.successors.as_ref().is_some_and(|successors| successors.last_named().is_some())
-    }
-
-    /// True when "not held" means that it is lost. A request that was sent before the server was
-    /// told who has it may be executed behind that one.
-    pub(super) fn is_lost_by(&self, request: &Request) -> bool {
-        let named = self.successors.as_ref().and_then(|successors| successors.last_named());
-        request.holder() == named.unwrap_or(&self.token)
-    }
-
-    /// The server has executed this renewal. Returns the token under which it had the lock, if it
-    /// has it under another one now.
-    pub(super) fn set_told(&mut self, request: &Request) -> Option<Token> {
-        self.successors.as_mut()?.set_told(request, &mut self.token)
-    }
-
     pub(super) fn wants_renewal(&self) -> bool {
-        let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
-        let is_due = self.renew || !self.claimed || self.kind.is_counted();
-        !self.is_closed() && (is_due || self.ttl_changes.iter().any(is_wanted))
+        let is_due = self.renewals.is_wanted() || !self.renewals.is_claimed() || self.kind.needs_renewals();
+        !self.is_closed() && (is_due || self.ttl.wants_renewal())
     }
 
-    /// One of several that is not renewed has nothing but its renewals to tell it that the server
-    /// has lost its place: a watch compares what all of them have in common. So it sends them, too,
-    /// for no more than what is left of its lease.
+    /// One of several that is not renewed sends renewals, too, because nothing else tells it that the
+    /// server has lost its place: for no more than what is left of its lease.
     fn only_looks_for_its_place(&self) -> bool {
-        !self.renew && self.claimed && self.ttl_changes.is_empty()
+        !self.renewals.is_wanted() && self.renewals.is_claimed() && self.ttl.is_confirmed()
     }
 
     /// The answer to a watch: the lock is held, and its key lasts for so long. True when another
-    /// client has made the key expire before the lease is over. It is renewed then, but not more
-    /// often than every [`LOOKS_AFTER`].
+    /// client has made the key expire before the lease is over, so that it is renewed now.
     pub(super) fn repair(&mut self, now: Moment, left: Duration) -> bool {
         let expires_early = self.lease.deadline().is_some_and(|ends| ends > now.after(left));
-        if !expires_early || !self.wants_renewal() {
-            return false;
-        }
-        let from = self.renewal_sent.after(LOOKS_AFTER);
-        if now < from {
-            self.next_renewal = Some(self.next_renewal.map_or(from, |due| due.min(from)));
-        }
-        now >= from
-    }
-
-    /// That watch is sent.
-    pub(super) fn take_look(&mut self) {
-        (self.next_look, self.is_watched) = (None, true);
+        expires_early && self.wants_renewal() && self.renewals.repair(now)
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
@@ -493,20 +230,15 @@ impl Held {
     }
 
     fn request_of(&self, kind: Kind, action: Action) -> Request {
-        let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        let (keeps, fenced) = (self.keeps, self.fenced);
-        Request { keeps, fenced, kind, ..Request::new(action, name, token, self.ttl) }
-    }
-
-    /// A renewal with the current ttl.
-    pub(super) fn renewal(&self) -> Action {
-        Action::Renew { nth: self.changes, shortens: self.shortens() }
+        let (name, token) = (Arc::clone(&self.name), self.successors.token().clone());
+        let (keeps, fenced) = (self.retention.keeps, self.fenced || action == Action::Draw);
+        Request { keeps, fenced, kind, ..Request::new(action, name, token, self.ttl.current()) }
     }
 
     /// The renewal that tells the server, too, who has the lock.
     pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
-        let passed_on = self.successors.as_mut().and_then(|successors| successors.name());
-        let mut request = Request { ttl: self.renews_for(now), ..self.request(self.renewal()) };
+        let passed_on = self.successors.name();
+        let mut request = Request { ttl: self.renews_for(now), ..self.request(self.ttl.renewal()) };
         request.set_passed_on(passed_on);
         let has_begun = self.lease.begun().is_some();
         if has_begun && self.limits_rate() && self.keep_until().is_some_and(|until| until <= now) {
@@ -518,65 +250,44 @@ impl Held {
 
     /// The renewal that claims a lock which is not renewed gives it the rest of its ttl.
     fn renews_for(&self, now: Moment) -> Duration {
-        if self.renew || !self.ttl_changes.is_empty() {
-            return self.ttl;
+        let ttl = self.ttl.current();
+        if self.renewals.is_wanted() || !self.ttl.is_confirmed() {
+            return ttl;
         }
         let left = if self.only_looks_for_its_place() {
             self.lease.remaining(now).unwrap_or_default()
         } else {
-            self.ttl.saturating_sub(now.since(self.since))
+            self.renewals.left(now, ttl)
         };
         left.max(Duration::from_millis(1))
     }
 
-    /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens
-    /// the ttl shortens the lease from now on, because the server may execute it at any time.
+    /// A renewal is being sent. One that shortens the ttl shortens the lease from now on, because the
+    /// server may execute it at any time.
     pub(super) fn set_renewing(&mut self, now: Moment) {
-        self.renewal_sent = now;
-        if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
-            let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
+        if let Some(ends) = self.ttl.set_sent(now) {
             self.lease.shorten(ends);
         }
-        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
-        self.next_renewal = Some(renewal_after(now, lasts));
+        self.renewals.set_sent(now, self.ttl.current());
     }
 
     /// The server confirmed the `nth` ttl, which was sent at `sent`. False when the lease is over.
     pub(super) fn set_renewed(&mut self, now: Moment, sent: Moment, nth: u32, ttl: Duration) -> bool {
-        // Over a quorum one reply may overtake another: a later change is confirmed already.
-        let later = usize::try_from(self.changes.saturating_sub(nth)).unwrap_or(usize::MAX);
-        let Some(confirmed) = self.ttl_changes.len().checked_sub(later) else {
+        let Some(confirmed) = self.ttl.confirmed_by(nth) else {
             return self.lease.check(now).is_some();
         };
-        let ends = self.ttl_changes.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
-        let safe = ends.fold(safe_until(sent, ttl), Ord::min);
+        let safe = self.ttl.ends_after(confirmed).into_iter().fold(safe_until(sent, ttl), Ord::min);
         // The server keeps what it has for as long as before.
         let before = self.lease.deadline().filter(|_| self.only_looks_for_its_place());
         if !self.lease.renew(now, before.into_iter().fold(safe, Ord::max)) {
             return false;
         }
-        self.claimed = true;
-        for (_, caller) in self.ttl_changes.drain(..confirmed).filter_map(|ttl| ttl.caller) {
-            let _ = caller.send(Ok(()));
-        }
-        let next = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
-        // It was passed on after that request: the next one is due sooner.
-        let sooner = self.successors.as_ref().filter(|successors| successors.is_to_be_told());
-        self.next_renewal = sooner.and(self.next_renewal).into_iter().chain(next).min();
+        self.renewals.set_claimed();
+        self.ttl.confirm(confirmed);
+        // If it was passed on after that request, the server is still to be told.
+        let (is_due, is_kept) = (self.wants_renewal(), self.successors.is_to_be_told());
+        self.renewals.go_on(sent, self.ttl.current(), is_due, is_kept);
         true
-    }
-
-    /// The server refused. Until an operator acts: callers of ttl changes get an error.
-    pub(super) fn set_refused(&mut self, refusal: &Refusal) {
-        for change in &mut self.ttl_changes {
-            if let Refusal::Permanent(_) = refusal {
-                if let Some((_, caller)) = change.caller.take() {
-                    let _ = caller.send(Err(refusal.clone().error(Some(Arc::clone(self.lease.key())))));
-                }
-            } else {
-                change.refused = Some(refusal.clone().words());
-            }
-        }
     }
 
     /// A body that does not run must not lead, and cannot step down: the lock is not renewed until
@@ -590,24 +301,21 @@ impl Held {
         true
     }
 
-    /// The server refused, or the body of a leader is blocked, for now: renew again soon.
-    pub(super) fn retry(&mut self, now: Moment) {
-        let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
-        self.next_renewal = Some(now.after(pause));
-    }
-
-    /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
-    pub(super) fn suspend(&mut self) {
-        self.next_renewal = None;
-    }
-
-    /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is
-    /// open, and there is time for the next renewal.
+    /// True when the lock may be handed over without the server: its kind allows it, no `min_hold` and
+    /// no ttl change is open, and there is time for the next renewal.
     pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
-        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
-        self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
+        let lasts = self.renewals.lasts(self.ttl.current());
+        // Where it is a former one, the server has given the lock to another attempt, which passes it on.
+        let goes_back = self.is_former || !self.kind.may_be_passed_on() || self.limits_rate();
+        !goes_back
+            && self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until().is_none_or(|until| until <= now)
-            && self.ttl_changes.is_empty()
+            && self.ttl.is_confirmed()
+    }
+
+    /// It limits how many bodies begin in a time.
+    fn limits_rate(&self) -> bool {
+        !self.retention.keeps.is_zero()
     }
 
     /// Ends the lease, but keeps its deadline for the next waiter of this process.
@@ -615,90 +323,63 @@ impl Held {
         if let Some(deadline) = self.lease.deadline() {
             let (key, fence) = (Arc::clone(self.lease.key()), self.lease.fence());
             self.replace_lease(Lease::new(key, fence, deadline, None));
-            self.reserved_by = Some(now.after(LONGEST_RESERVATION));
+            self.stage = Stage::AwaitsReservation { until: now.after(LONGEST_RESERVATION) };
         }
     }
 
     /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False
     /// when no lease was left to end.
     pub(super) fn close(&mut self, now: Moment) -> bool {
-        if self.awaits_reservation() || self.is_closed() || self.lease.check(now).is_none() {
+        if self.stage != Stage::Held || self.lease.check(now).is_none() {
             return false;
         }
         self.lease.end(LostReason::ManagerClosed);
-        (self.next_renewal, self.next_look) = (None, None);
-        self.ttl_changes.clear();
+        self.renewals.suspend();
+        self.watch = Watch::default();
+        self.ttl.drop_changes();
         // A renewal may still arrive at the server.
-        self.closed = Some(now.after(self.may_last(now)));
+        self.stage = Stage::Closed { until: now.after(self.may_last(now)) };
         true
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.closed.is_some()
+        matches!(self.stage, Stage::Closed { .. })
     }
 
     pub(super) fn awaits_reservation(&self) -> bool {
-        self.reserved_by.is_some()
+        matches!(self.stage, Stage::AwaitsReservation { .. })
+    }
+
+    /// For how long the key may last on the server.
+    fn may_last(&self, now: Moment) -> Duration {
+        self.ttl.may_last(now).saturating_add(self.retention.keeps)
     }
 
     /// The server has named the waiters that come next.
     pub(super) fn set_followers(&mut self, now: Moment, secrets: &str) {
-        self.successors = Some(Box::new(Successors::named(now, secrets, self.place_ttl)));
-    }
-
-    /// True when fencing tokens for the next holders are to be reserved, with the request for them.
-    pub(super) fn reserve(&mut self) -> bool {
-        let is_new = self.successors.is_none();
-        self.successors.get_or_insert_default();
-        is_new
-    }
-
-    /// The reply to that request.
-    pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
-        if let Some(successors) = &mut self.successors {
-            successors.set_reserved(reply, count);
-        }
+        self.successors.set_followers(now, secrets, self.place_ttl);
     }
 
     /// Passing the lock on to this waiter, the first of this process, costs no request to the
     /// server.
-    pub(super) fn turn_of(&mut self, now: Moment, next: &Waiting) -> Turn {
-        let fits = next.ask().renew && next.ask().ttl == self.ttl && next.ask().keeps.is_zero();
-        let successors = self.successors.as_mut().filter(|_| fits);
-        successors.map_or(Turn::Over, |successors| successors.turn_of(now, next))
-    }
-
-    /// The server has named followers.
-    pub(super) fn has_followers(&self) -> bool {
-        self.successors.as_ref().is_some_and(|successors| successors.are_followers())
-    }
-
-    /// Followers have places in the queue that must be given back.
-    pub(super) fn owes_places(&self) -> bool {
-        self.successors.as_ref().is_some_and(|successors| successors.has_places())
-    }
-
-    /// The next request may lead to another server, and another queue.
-    pub(super) fn set_elsewhere(&mut self) {
-        if let Some(successors) = &mut self.successors {
-            successors.end();
-            successors.tell_again(&mut self.token);
-        }
+    pub(super) fn next_holder(&mut self, now: Moment, next: &Waiting) -> NextHolder {
+        let ask = next.ask();
+        let fits = ask.renew && ask.ttl == self.ttl.current() && ask.keeps.is_zero();
+        if fits { self.successors.next_holder(now, next) } else { NextHolder::Server }
     }
 
     /// Ends the lease and begins that of the next holder with the same deadline. `None` without
     /// time left.
     pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
         let ask = next.ask();
-        self.successors.as_mut()?.push(next.token());
+        self.successors.push(next.token());
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
-        self.renew = ask.renew;
-        (self.min_hold, self.keeps) = (ask.min_hold, ask.keeps);
+        self.retention = Retention::of(ask);
         self.hold = Hold { kind: ask.hold_kind, since: now };
-        self.reserved_by = None;
+        self.stage = Stage::Held;
         // The renewal then tells the server who has the lock.
-        self.next_renewal = Some(self.next_renewal.unwrap_or(now).min(now.after(TOLD_AFTER)));
+        self.renewals.hand_over(now, ask.renew, now.after(TOLD_AFTER));
         Some(Arc::clone(&self.lease))
     }
 
@@ -720,32 +401,26 @@ impl Held {
     ) -> Releasing {
         let may_last = self.may_last(now);
         let mut request = self.request_of(self.kind.released(&self.lease, early), Action::Release);
-        request.ttl = may_last.saturating_sub(self.keeps);
-        if let Some(successors) = &self.successors {
-            request.set_passed_on(successors.for_release());
-            request.releases = successors.releases(now);
-        }
+        request.ttl = may_last.saturating_sub(self.retention.keeps);
+        request.set_passed_on(self.successors.for_release());
         // A leader that resigns would be the first to find its own lock free, and lead again.
-        if self.is_led {
-            request.releases = 0;
-        }
-        let was_seen = self.queue.marked || self.queue.waited || self.queue.changed;
+        request.releases = if self.is_led { 0 } else { self.successors.releases(now) };
         // The process of a caller that does not wait may end next. The plain command may find a waiter of
         // which this process has not heard, and would have to be followed by the script.
         request.release = if response.is_none() { Releases::Last } else { Releases::Usual };
-        if !was_seen && request.release == Releases::Usual {
+        if !self.queue.needs_script() && request.release == Releases::Usual {
             request.use_commands();
         }
-        if self.may_be_queued() || !request.other_tokens().is_empty() {
+        if self.queue.may_have_place() || !request.other_tokens().is_empty() {
             request.ttl = self.place_ttl;
         }
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, may_last);
-        if self.may_be_queued() {
+        if self.queue.may_have_place() {
             releasing = releasing.leaving(now);
         }
         if let Some(keep_until) = self.keep_until().filter(|_| early || self.limits_rate()) {
             releasing = releasing.keeping(keep_until);
-            if self.left_until.is_some() {
+            if self.retention.ticket_until.is_some() {
                 releasing = releasing.for_a_ticket();
             }
         }
@@ -769,25 +444,129 @@ impl Drop for Held {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How long the server keeps the key after a release.
+struct Retention {
+    /// So long from the begin of the body.
+    min_hold: Option<Duration>,
+    /// A `min_hold` that the server keeps also where the process dies or the lease ends, or zero.
+    keeps: Duration,
+    /// Its holder has left the lock to whoever redeems its ticket, which ends then.
+    ticket_until: Option<Moment>,
+}
 
-    #[test]
-    fn renewals_of_one_batch_are_due_at_once_and_none_later_than_a_third() {
-        let start = Moment::now().rounded_down(BATCH);
-        for ttl in [Duration::from_millis(10), Duration::from_millis(500), Duration::from_secs(30)] {
-            for micros in [0, 1, 9_999, 10_000, 123_456] {
-                let since = start.after(Duration::from_micros(micros));
-                let at = renewal_after(since, ttl);
-                assert!(at <= since.after(ttl / 3), "{ttl:?}");
-                assert!(at >= since.after(ttl * 3 / 10), "{ttl:?}");
-            }
+impl Retention {
+    fn of(ask: &Ask) -> Self {
+        Self { min_hold: ask.min_hold, keeps: ask.keeps, ticket_until: None }
+    }
+
+    fn until(&self, begun: impl Fn() -> Moment) -> Option<Moment> {
+        self.ticket_until.or_else(|| self.min_hold.map(|min_hold| begun().after(min_hold)))
+    }
+
+    /// The key goes with the release.
+    fn clear(&mut self) {
+        (self.min_hold, self.ticket_until) = (None, None);
+    }
+}
+
+/// Whether the server tells the holder of changes of the key. Most bodies end before the first watch.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The time of the next watch that no renewal brings.
+    next: Option<Moment>,
+    /// The first watch was sent.
+    is_on: bool,
+}
+
+impl Watch {
+    fn from(first: Moment) -> Self {
+        Self { next: Some(first), is_on: false }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// The watch that is due is sent.
+    pub(super) fn begin(&mut self) {
+        (self.next, self.is_on) = (None, true);
+    }
+
+    /// One of several that have the lock has left it, or its queue, over the same connection. That
+    /// may have written the key, which ends the watch, and the server does not tell of a client's own
+    /// changes. True when its timer is to be set: a watch is due once for many that leave.
+    pub(super) fn begin_again_later(&mut self, now: Moment) -> bool {
+        let is_due = self.is_on && self.next.is_none();
+        if is_due {
+            self.next = Some(now.after(LOOKS_AFTER));
         }
-        let ttl = Duration::from_secs(30);
-        let [first, last, next] =
-            [0, 9_999, 10_000].map(|micros| renewal_after(start.after(Duration::from_micros(micros)), ttl));
-        assert_eq!(first, last);
-        assert_ne!(first, next);
+        is_due
+    }
+}
+
+/// What is known of the queue on the server.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
+#[derive(Clone, Copy, Default)]
+pub(super) struct QueueSeen {
+    /// The lock is marked: others wait.
+    marked: bool,
+    /// The server may have written when it was granted, behind the token.
+    waited: bool,
+    /// Another client has changed the key, perhaps to mark it.
+    changed: bool,
+    /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be
+    /// in the queue.
+    asks: bool,
+    /// It was asked for more than once, and a reply told of it: a push that tells of the same grant
+    /// may follow.
+    grant_may_follow: bool,
+}
+
+impl QueueSeen {
+    /// The reply to the last of so many requests granted the lock. `waited`: after a wait, or for a
+    /// ticket.
+    pub(super) fn by_reply(asks: u32, waited: bool) -> Self {
+        Self { waited: waited || asks > 1, grant_may_follow: asks > 1, ..Self::default() }
+    }
+
+    /// A push granted it. `asks`: a request of its waiter crossed that push.
+    pub(super) fn by_push(marked: bool, asks: bool) -> Self {
+        Self { marked, waited: true, asks, ..Self::default() }
+    }
+
+    pub(super) fn grant_may_follow(self) -> bool {
+        self.grant_may_follow
+    }
+
+    /// The attempt may have a place in the queue.
+    pub(super) fn may_have_place(self) -> bool {
+        self.asks
+    }
+
+    /// A plain command does not release the lock: it finds another value than the token, and hears of
+    /// it only from the reply.
+    fn needs_script(self) -> bool {
+        self.marked || self.waited || self.changed
+    }
+
+    /// The request that the attempt sent as a waiter is answered, with a place if `has_place`: it had
+    /// lost the lock by then, or did not have it yet. True when it may have written the key.
+    pub(super) fn set_answered(&mut self, has_place: bool) -> bool {
+        std::mem::replace(&mut self.asks, has_place)
+    }
+
+    fn clear_asks(&mut self) -> bool {
+        std::mem::take(&mut self.asks)
+    }
+
+    /// A waiter of this process has a place behind the holder. True when its request has marked the
+    /// key, as no other one did before.
+    pub(super) fn set_marked(&mut self) -> bool {
+        !std::mem::replace(&mut self.marked, true)
+    }
+
+    /// Another client has changed the key.
+    pub(super) fn set_changed(&mut self) {
+        self.changed = true;
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Lock;
 use super::acquiring::NO_TICKETS;
-use super::held::{Held, LOOKS_AFTER};
+use super::held::{Held, LOOKS_AFTER, QueueSeen};
 use super::queue::NextAsker;
 use super::releasing::answer;
 use crate::base::clock::Moment;
@@ -45,11 +45,8 @@ impl Lock {
         if claims {
             ask.call.handed_over(HandOver::Server);
         }
-        let held = if claims { Held::handed_over } else { Held::asked };
-        self.enter(cx, id, lease, |ask, token, lease| {
-            let held = held(ask, token, lease, sent).answered_after(asks);
-            if ask.kind.has_ticket() { held.redeemed() } else { held }
-        });
+        let queue = QueueSeen::by_reply(asks, claims || ask.kind.has_ticket());
+        self.enter(cx, id, lease, |ask, token, lease| Held::new(ask, token, lease, sent, claims, queue));
         if claims && !is_counted {
             self.wait_for_own_claim(cx, sent.after(lasts));
         }
@@ -113,9 +110,8 @@ impl Lock {
         let since = since.unwrap_or(cx.now);
         let lease = waiting.ask().lease(fence, since, safe);
         let is_counted = waiting.ask().kind.is_counted();
-        self.enter(cx, id, lease, |ask, token, lease| {
-            Held::handed_over(ask, token, lease, since).pushed(marked, asks)
-        });
+        let queue = QueueSeen::by_push(marked, asks);
+        self.enter(cx, id, lease, |ask, token, lease| Held::new(ask, token, lease, since, true, queue));
         if !is_counted {
             self.wait_for_own_claim(cx, since.after(claim));
         }
@@ -152,17 +148,17 @@ impl Lock {
         let mut held = Box::new(held(&ask, token, Arc::new(lease)));
         let delivered = match (caller, cx.settings.replicas) {
             (Some(caller), 0) => {
-                caller.send(AcquireOutcome::Held(Arc::clone(held.lease()), Some(ask))).is_ok()
+                caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok()
             }
             (Some(caller), _) if !caller.is_closed() => {
                 held.deliver_later(caller);
-                let (request, gives_up_at) = (held.request(held.renewal()), ask.gives_up_at);
+                let (request, gives_up_at) = (held.request(held.ttl.renewal()), ask.gives_up_at);
                 cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
                 true
             }
             _ => false,
         };
-        let lets_others_in = held.kind().is_counted();
+        let lets_others_in = held.kind.is_counted();
         self.set_holder(id, held);
         if cx.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from
@@ -191,7 +187,7 @@ impl Lock {
         }
         if let Some(id) = self.holder_id()
             && let Some(held) = self.held_mut(id)
-            && held.reserve()
+            && held.successors.reserve()
         {
             cx.outbox.push((id, held.request(Action::Reserve { count })));
         }
@@ -212,12 +208,12 @@ impl Lock {
     pub(crate) fn extend(&mut self, cx: &mut Context, id: Id, extension: Extension) {
         // A lock that is not held was lost, and its guard knows why.
         if let Some(held) = self.held_mut(id)
-            && held.lease().check(cx.now).is_some()
+            && held.lease.check(cx.now).is_some()
         {
-            if let Some(heartbeat) = held.lease().heartbeat() {
+            if let Some(heartbeat) = held.lease.heartbeat() {
                 heartbeat.beat(cx.now);
             }
-            held.change_ttl(cx.now, extension, cx.now.after(cx.settings.io_timeout));
+            held.ttl.change(cx.now, extension, cx.now.after(cx.settings.io_timeout));
             self.renew(cx, id);
         }
     }
@@ -226,11 +222,11 @@ impl Lock {
     /// there is none.
     pub(crate) fn fence(&mut self, cx: &mut Context, id: Id, caller: oneshot::Sender<()>) {
         let Some(held) = self.held_mut(id).filter(|_| cx.connection.is_up()) else { return };
-        if held.lease().fence() > 0 {
+        if held.lease.fence() > 0 {
             let _ = caller.send(());
             return;
         }
-        let draw = held.draw();
+        let draw = held.request(Action::Draw);
         if self.add_draw(id, caller) {
             cx.outbox.push((id, draw));
         }
@@ -244,11 +240,11 @@ impl Lock {
         let held = self.held_mut(id);
         match (reply, held) {
             // It was executed after the server was told who has the lock.
-            (Reply::NotHeld, Some(held)) if *held.token() != request.token => {
-                cx.outbox.push((id, held.draw()));
+            (Reply::NotHeld, Some(held)) if *held.successors.token() != request.token => {
+                cx.outbox.push((id, held.request(Action::Draw)));
             }
-            (Reply::Reserved { last }, Some(held)) if held.has(&request.token) => {
-                held.lease().set_fence(*last);
+            (Reply::Reserved { last }, Some(held)) if held.successors.has(&request.token) => {
+                held.lease.set_fence(*last);
                 for caller in self.take_draws(id) {
                     let _ = caller.send(());
                 }
@@ -261,9 +257,9 @@ impl Lock {
     pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
         let Some(held) = self.held_mut(id) else { return };
         if !cx.connection.is_up() || !held.wants_renewal() {
-            held.suspend();
+            held.renewals.suspend();
         } else if held.is_led_by_a_blocked_body(cx.now) {
-            held.retry(cx.now);
+            held.renewals.retry(cx.now, held.ttl.current());
         } else {
             held.set_renewing(cx.now);
             cx.outbox.push_urgent((id, held.renewal_request(cx.now)));
@@ -279,7 +275,7 @@ impl Lock {
             && cx.connection.is_up()
             && cx.abilities.tracks_changes
             // The answer to that one tells whose value to compare, and sends the watch.
-            && !held.is_being_told()
+            && !held.successors.is_being_told()
         {
             cx.outbox.push_urgent((id, held.request(Action::Watch)));
         }
@@ -290,7 +286,7 @@ impl Lock {
     pub(super) fn watch_one_of_several(&mut self, cx: &mut Context, id: Id) {
         if self.may_watch_again(cx.now, LOOKS_AFTER) {
             self.watch(cx, id);
-        } else if self.held_mut(id).is_some_and(|held| held.looks_again(cx.now)) {
+        } else if self.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now)) {
             self.schedule(cx, id);
         }
     }
@@ -300,16 +296,17 @@ impl Lock {
     pub(super) fn look_again(&mut self, cx: &mut Context) {
         let one = self.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
         if let Some(id) = one
-            && self.held_mut(id).is_some_and(|held| held.looks_again(cx.now))
+            && self.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now))
         {
             self.schedule(cx, id);
         }
     }
 
-    /// A waiter of this process has a place in the queue of the lock.
+    /// A waiter of this process has a place in the queue of the lock. Its request may have marked the
+    /// key: that ended the watch, and the server does not tell of a client's own changes.
     pub(super) fn set_waited_for(&mut self, cx: &mut Context) {
         if let Some(id) = self.holder_id()
-            && self.held_mut(id).is_some_and(Held::set_waited_for)
+            && self.held_mut(id).is_some_and(|held| held.queue.set_marked() && held.watch.is_on())
         {
             self.watch(cx, id);
         }
@@ -320,9 +317,9 @@ impl Lock {
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
         let is_by_votes = cx.abilities.votes;
         if let Some(held) = self.held_mut(id)
-            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.kind().gives_no_ticket())
+            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.kind.gives_no_ticket())
         {
-            response.send(Err(LockError::invalid(held.lease().key(), reason)), None);
+            response.send(Err(LockError::invalid(held.lease.key(), reason)), None);
             return;
         }
         let Some(mut held) = self.take_held(id) else {
@@ -337,7 +334,7 @@ impl Lock {
     /// The lease is over: the server releases the lock, and the next waiter's request is sent right
     /// after that.
     pub(super) fn give_back(&mut self, cx: &mut Context, id: Id, held: &Held, response: Option<Response>) {
-        let was_held = held.lease().check(cx.now).is_some();
+        let was_held = held.lease.check(cx.now).is_some();
         held.end_lease();
         let response = match response {
             Some(response) if response.is_to_dropped() => cx.connection.is_up().then_some(response),
@@ -347,8 +344,8 @@ impl Lock {
                 None
             }
         };
-        if held.grant_may_follow() {
-            cx.attempts.expect_push(held.token(), id);
+        if held.queue.grant_may_follow() {
+            cx.attempts.expect_push(held.successors.token(), id);
         }
         let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
         self.start_release(cx, id, releasing);
@@ -360,11 +357,11 @@ impl Lock {
     /// after the loss.
     pub(crate) fn lose(&mut self, cx: &mut Context, id: Id, reason: LostReason, release: bool) {
         let Some(held) = self.take_held(id) else { return };
-        held.lease().end(reason);
+        held.lease.end(reason);
         if !held.awaits_reservation() {
-            telemetry::lost(held.lease().key(), held.lease().lost_reason().unwrap_or(reason));
+            telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
-        if release || held.may_be_queued() || held.owes_places() {
+        if release || held.queue.may_have_place() || held.successors.owes_places() {
             self.give_back(cx, id, &held, None);
         } else {
             cx.forget(id);
@@ -374,7 +371,7 @@ impl Lock {
 
     /// The phase is over: all that have the lock in it have lost it.
     pub(super) fn lose_phase(&mut self, cx: &mut Context, phase: u64) {
-        let of_phase = |(id, held): (Id, &Held)| (held.phase() == phase).then_some(id);
+        let of_phase = |(id, held): (Id, &Held)| (held.lease.fence() == phase).then_some(id);
         for id in self.inside().filter_map(of_phase).collect::<Vec<_>>() {
             self.lose(cx, id, LostReason::KeyChanged, false);
         }
@@ -385,7 +382,7 @@ impl Lock {
     pub(crate) fn take_for_operator(&mut self, cx: &mut Context, request: &Request) {
         let is_taken = |held: &Held| match request.action {
             Action::ForceRelease => true,
-            Action::Release => held.has(&request.token),
+            Action::Release => held.successors.has(&request.token),
             _ => false,
         };
         let taken: Vec<Id> = self.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
@@ -405,8 +402,8 @@ impl Lock {
     /// The server has the lock under the token of its holder, and no longer under this one.
     pub(super) fn set_told(&mut self, cx: &mut Context, id: Id, before: Token) {
         let Some(held) = self.held_mut(id) else { return };
-        let leaving = held.take_leave(cx.now, before);
-        if held.is_watched() {
+        let leaving = held.release_place(cx.now, before);
+        if held.watch.is_on() {
             self.watch(cx, id);
         }
         if let Some(leaving) = leaving {
@@ -422,16 +419,16 @@ impl Lock {
             && !cx.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
         {
             // The replicas have the usual time again, as for a caller without a limit.
-            let request = held.request(held.renewal());
+            let request = held.request(held.ttl.renewal());
             cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None, kept: None });
         }
     }
 
     /// The answer of the replicas about a lock that its caller does not have yet.
     pub(crate) fn confirmed(&mut self, cx: &mut Context, id: Id, token: &Token, confirmation: Confirmation) {
-        let Some(held) = self.held_mut(id).filter(|held| held.token() == token) else { return };
+        let Some(held) = self.held_mut(id).filter(|held| held.successors.token() == token) else { return };
         let Some(caller) = held.take_caller() else { return };
-        let (lease, wanted) = (held.lease(), cx.settings.replicas);
+        let (lease, wanted) = (&held.lease, cx.settings.replicas);
         let key = Arc::clone(lease.key());
         let outcome = match confirmation {
             _ if lease.check(cx.now).is_none() => lease.lost().into(),
@@ -460,7 +457,7 @@ impl Lock {
     pub(crate) fn close(&mut self, cx: &mut Context, id: Id, reason: &'static str) -> bool {
         let Some(held) = self.held_mut(id) else { return false };
         if let Some(caller) = held.take_caller() {
-            let _ = caller.send(LockError::closed(held.lease().key(), reason).into());
+            let _ = caller.send(LockError::closed(held.lease.key(), reason).into());
             self.abandon(cx, id);
             return false;
         }

@@ -63,6 +63,12 @@ impl Kind {
         }
     }
 
+    /// True when nothing but its renewals tells its holder that the server has lost its place: a watch
+    /// compares what all that have the lock have in common.
+    pub(super) fn needs_renewals(&self) -> bool {
+        self.is_counted()
+    }
+
     /// The server has told which tick it is: it stays the same from then on.
     pub(super) fn set_tick(&mut self, at_ms: u64) {
         if let Self::Tick(of) = self {

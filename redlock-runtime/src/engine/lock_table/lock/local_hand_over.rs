@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::Lock;
 use super::held::Held;
-use super::local_successors::Turn;
+use super::local_successors::NextHolder;
 use super::queue::NextAsker;
 use super::releasing::answer;
 use crate::base::lease::Lease;
@@ -31,7 +31,7 @@ impl Lock {
             answer(response, ReleaseOutcome::AlreadyLost);
             return;
         };
-        cx.hold_times.learn(held.hold(), held.free_after(cx.now));
+        cx.hold_times.learn(held.hold, held.free_after(cx.now));
         match self.hand_over(cx, id, held) {
             Some(held) => self.give_back(cx, id, &held, response),
             // The lock is still held, to the server.
@@ -42,7 +42,7 @@ impl Lock {
     /// The guard releases the lock of a body that runs once.
     pub(crate) fn finish(&mut self, cx: &mut Context, id: Id, run: Run, response: Response) {
         if let Some(held) = self.held_mut(id) {
-            held.set_run(run);
+            held.kind.set_run(run);
         }
         self.release(cx, id, Some(response));
     }
@@ -50,25 +50,19 @@ impl Lock {
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
-        if self.first_id().is_none() || !cx.connection.is_up() {
-            return Some(held);
-        }
-        // The server has given the lock to another attempt of this process, which passes it on; or it lets
-        // in those that come next, as many as there is room for, or keeps a result.
-        let goes_back = held.is_former() || !held.kind().may_be_passed_on() || held.limits_rate();
-        if goes_back || !held.may_be_handed_over(cx.now) {
+        if self.first_id().is_none() || !cx.connection.is_up() || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
         while let Some((next_id, next)) = self.first() {
-            let lease = match held.turn_of(cx.now, next) {
-                Turn::Now { fence } => held.hand_over(cx.now, next, fence),
-                Turn::Later => {
+            let lease = match held.next_holder(cx.now, next) {
+                NextHolder::Waiter { fence } => held.hand_over(cx.now, next, fence),
+                NextHolder::Unknown => {
                     held.await_reservation(cx.now);
                     self.set_holder(id, held);
                     self.schedule(cx, id);
                     return None;
                 }
-                Turn::Over => None,
+                NextHolder::Server => None,
             };
             let Some(lease) = lease else { return Some(held) };
             held = self.give_to(cx, next_id, lease, id, held)?;
@@ -103,7 +97,7 @@ impl Lock {
             return Some(held);
         }
         cx.forget(id);
-        let has_followers = held.has_followers();
+        let has_followers = held.successors.has_followers();
         self.set_holder(next_id, held);
         self.schedule(cx, next_id);
         if has_followers {
@@ -134,8 +128,8 @@ impl Lock {
             return;
         }
         if let Some(held) = self.held_mut(id)
-            && held.has(&grant.token)
-            && !held.kind().is_counted()
+            && held.successors.has(&grant.token)
+            && !held.kind.is_counted()
         {
             held.set_followers(cx.now, &grant.followers);
         }

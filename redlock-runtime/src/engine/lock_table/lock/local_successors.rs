@@ -42,18 +42,27 @@ enum Next {
     Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
 }
 
-/// What happens to a released lock.
-pub(super) enum Turn {
-    /// The waiter has it, with this fencing token.
-    Now { fence: u64 },
+/// Who gets a released lock next.
+pub(super) enum NextHolder {
+    /// The first waiter of this process, with this fencing token.
+    Waiter { fence: u64 },
     /// It is known once the server has answered.
-    Later,
+    Unknown,
     /// The lock goes back to the server.
-    Over,
+    Server,
 }
 
-#[derive(Default)]
+/// The holder that the server knows, and those after it.
 pub(super) struct Successors {
+    /// The server has the lock under this one, as far as it has answered.
+    token: Token,
+    /// It is boxed because most locks are not passed on.
+    passing: Option<Box<Passing>>,
+}
+
+/// How a process passes a lock on.
+#[derive(Default)]
+struct Passing {
     next: Next,
     /// Those that have had the lock since the server was told who has it, in their order. The last
     /// one has it now. Each follower among them has a place in the queue on the server, also one
@@ -68,29 +77,45 @@ pub(super) struct Successors {
 }
 
 impl Successors {
-    /// The grant has named these.
-    pub(super) fn named(now: Moment, secrets: &str, place_ttl: Duration) -> Self {
-        let next = Next::Followers { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 };
-        Self { next, place_ttl: Some(place_ttl), ..Self::default() }
+    /// Only this one has had the lock.
+    pub(super) fn of(token: Token) -> Self {
+        Self { token, passing: None }
     }
 
-    /// The reply to a request for `count` fencing tokens.
+    /// The grant has named these.
+    pub(super) fn set_followers(&mut self, now: Moment, secrets: &str, place_ttl: Duration) {
+        let next = Next::Followers { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 };
+        self.passing = Some(Box::new(Passing { next, place_ttl: Some(place_ttl), ..Passing::default() }));
+    }
+
+    /// True when fencing tokens for the next holders are to be reserved: once per grant.
+    pub(super) fn reserve(&mut self) -> bool {
+        let is_new = self.passing.is_none();
+        self.passing.get_or_insert_default();
+        is_new
+    }
+
+    /// The reply to the request for `count` fencing tokens.
     pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
-        let last = if let Reply::Reserved { last } = *reply { last } else { 0 };
-        self.next = Next::Fences(last.saturating_sub(count.into()).saturating_add(1)..=last);
+        if let Some(passing) = &mut self.passing {
+            let last = if let Reply::Reserved { last } = *reply { last } else { 0 };
+            passing.next = Next::Fences(last.saturating_sub(count.into()).saturating_add(1)..=last);
+        }
     }
 
     /// Whether it is the turn of the first waiter of this process.
-    pub(super) fn turn_of(&mut self, now: Moment, waiter: &Waiting) -> Turn {
+    pub(super) fn next_holder(&mut self, now: Moment, waiter: &Waiting) -> NextHolder {
         let is_idle = waiter.awaits() == Awaits::LocalTurn && !waiter.must_release(true);
-        match &mut self.next {
+        match self.passing.as_mut().map(|passing| &mut passing.next) {
             // The body was quicker than the server: its reply comes sooner than a new grant would.
-            Next::Asked if is_idle => Turn::Later,
+            Some(Next::Asked) if is_idle => NextHolder::Unknown,
             // The server may grant the lock to a waiter that has asked it. And no other holder gets
             // this fencing token.
-            Next::Fences(fences) if is_idle => fences.next().map_or(Turn::Over, |fence| Turn::Now { fence }),
+            Some(Next::Fences(fences)) if is_idle => {
+                fences.next().map_or(NextHolder::Server, |fence| NextHolder::Waiter { fence })
+            }
             // An answer to one that asks may be from before its turn.
-            Next::Followers { until, secrets, left, served }
+            Some(Next::Followers { until, secrets, left, served })
                 if now < *until && waiter.sleeps_in_queue() && waiter.ask().min_hold.is_none() =>
             {
                 let mut rest = secrets.get(*left..).unwrap_or_default();
@@ -98,54 +123,72 @@ impl Successors {
                     .any(|secret| secret == waiter.token().secret());
                 *left = secrets.len() - rest.len();
                 *served = served.saturating_add(is_first.into());
-                if is_first { Turn::Now { fence: 0 } } else { Turn::Over }
+                if is_first { NextHolder::Waiter { fence: 0 } } else { NextHolder::Server }
             }
-            _ => Turn::Over,
+            _ => NextHolder::Server,
         }
     }
 
-    pub(super) fn are_followers(&self) -> bool {
-        self.place_ttl.is_some()
+    /// The server has named followers.
+    pub(super) fn has_followers(&self) -> bool {
+        self.passing.as_ref().is_some_and(|passing| passing.are_followers())
     }
 
-    /// The followers that are left get the lock from the server: what it has said of its queue may
-    /// not be true any more.
-    pub(super) fn end(&mut self) {
-        if let Next::Followers { secrets, left, .. } = &mut self.next {
-            *left = secrets.len();
-        }
+    /// Followers have places in the queue that must be given back.
+    pub(super) fn owes_places(&self) -> bool {
+        self.passing.as_ref().is_some_and(|passing| passing.are_followers() && !passing.to.is_empty())
     }
 
+    /// This one has the lock now.
     pub(super) fn push(&mut self, next: &Token) {
-        if !self.are_followers() {
+        let Some(passing) = &mut self.passing else { return };
+        if !passing.are_followers() {
             // A holder of a cohort has no place, so it is named only if the server has heard of it.
-            self.to.truncate(self.named);
+            passing.to.truncate(passing.named);
         }
-        self.to.push(next.clone());
+        passing.to.push(next.clone());
     }
 
-    /// Who has the lock now, unless that is the one that the server knows of.
-    pub(super) fn holder(&self) -> Option<&Token> {
-        self.to.last()
+    /// The server has the lock under this one, as far as it has answered.
+    pub(super) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// The token of who has the lock now. The server may not know it yet.
+    pub(super) fn holder(&self) -> &Token {
+        self.passing.as_ref().and_then(|passing| passing.to.last()).unwrap_or(&self.token)
+    }
+
+    /// True for each token under which the server may have the lock.
+    pub(super) fn has(&self, token: &Token) -> bool {
+        self.token == *token || self.passing.as_ref().is_some_and(|passing| passing.to.contains(token))
+    }
+
+    /// True when this request was sent for one of them.
+    pub(super) fn have_sent(&self, request: &Request) -> bool {
+        self.has(&request.token) || self.has(request.holder())
     }
 
     /// No request has named the one that has the lock now.
     pub(super) fn is_to_be_told(&self) -> bool {
-        self.to.len() > self.named
+        self.passing.as_ref().is_some_and(|passing| passing.to.len() > passing.named)
     }
 
-    pub(super) fn has(&self, token: &Token) -> bool {
-        self.to.contains(token)
+    /// The server is being told who has it, or was told and has not answered.
+    pub(super) fn is_being_told(&self) -> bool {
+        self.last_named().is_some()
     }
 
     /// The last one under whose token the server may have the lock.
-    pub(super) fn last_named(&self) -> Option<&Token> {
-        self.to.get(..self.named).and_then(<[Token]>::last)
+    fn last_named(&self) -> Option<&Token> {
+        let passing = self.passing.as_ref()?;
+        passing.to.get(..passing.named)?.last()
     }
 
-    /// Followers have places in the queue that must be given back.
-    pub(super) fn has_places(&self) -> bool {
-        self.are_followers() && !self.to.is_empty()
+    /// True when "not held" means that the lock is lost. A request that was sent before the server was
+    /// told who has it may be executed behind that one.
+    pub(super) fn are_lost_by(&self, request: &Request) -> bool {
+        request.holder() == self.last_named().unwrap_or(&self.token)
     }
 
     /// The number of releases that the last one counts for: one in each millisecond since the
@@ -153,7 +196,8 @@ impl Successors {
     /// for some milliseconds: counted by holders alone, short bodies would idle for a fifth of the
     /// time.
     pub(super) fn releases(&self, now: Moment) -> u32 {
-        let Next::Followers { until, served, .. } = &self.next else { return 1 };
+        let next = self.passing.as_ref().map(|passing| &passing.next);
+        let Some(Next::Followers { until, served, .. }) = next else { return 1 };
         let lasted = LONGEST.saturating_sub(until.since(now));
         let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
         (*served).min(millis).saturating_add(1)
@@ -162,36 +206,55 @@ impl Successors {
     /// What a renewal tells: it names them all. The followers that are left get the lock from the
     /// server then.
     pub(super) fn name(&mut self) -> Option<Arc<PassedOn>> {
-        self.end();
-        self.named = self.to.len();
+        let passing = self.passing.as_mut()?;
+        passing.end();
+        passing.named = passing.to.len();
         self.for_release()
     }
 
     /// What a release tells: those that may have the lock on the server, or a place.
     pub(super) fn for_release(&self) -> Option<Arc<PassedOn>> {
-        let to = if self.are_followers() { &*self.to } else { self.to.get(..self.named)? };
-        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl: self.place_ttl }))
+        let passing = self.passing.as_ref()?;
+        let to = if passing.are_followers() { &*passing.to } else { passing.to.get(..passing.named)? };
+        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl: passing.place_ttl }))
     }
 
-    /// This request was executed: the server has the lock under the last token that it names, and
-    /// no longer under `token`. Returns that one.
-    pub(super) fn set_told(&mut self, request: &Request, token: &mut Token) -> Option<Token> {
+    /// This renewal was executed: the server has the lock under the last token that it names, and no
+    /// longer under the one before, which is returned.
+    pub(super) fn set_told(&mut self, request: &Request) -> Option<Token> {
+        let passing = self.passing.as_mut()?;
         let Kind::PassedOn(passed_on) = &request.kind else { return None };
         let holder = passed_on.to.last()?;
-        let at = self.to.iter().position(|token| token == holder)?;
-        self.named = self.named.saturating_sub(at + 1);
-        let holder = self.to.drain(..=at).next_back()?;
-        let before = std::mem::replace(token, holder);
-        self.before = Some(before.clone());
+        let at = passing.to.iter().position(|token| token == holder)?;
+        passing.named = passing.named.saturating_sub(at + 1);
+        let holder = passing.to.drain(..=at).next_back()?;
+        let before = std::mem::replace(&mut self.token, holder);
+        passing.before = Some(before.clone());
         Some(before)
     }
 
-    /// Another server may be the primary now, and may not have heard what the last one was told. It
-    /// is told once more.
-    pub(super) fn tell_again(&mut self, token: &mut Token) {
-        if let Some(before) = self.before.take() {
-            self.to.insert(0, std::mem::replace(token, before));
-            self.named += 1;
+    /// The next request may lead to another server, and another queue, which may not have heard what
+    /// the last one was told. It is told once more.
+    pub(super) fn set_elsewhere(&mut self) {
+        let Some(passing) = &mut self.passing else { return };
+        passing.end();
+        if let Some(before) = passing.before.take() {
+            passing.to.insert(0, std::mem::replace(&mut self.token, before));
+            passing.named += 1;
+        }
+    }
+}
+
+impl Passing {
+    fn are_followers(&self) -> bool {
+        self.place_ttl.is_some()
+    }
+
+    /// The followers that are left get the lock from the server: what it has said of its queue may
+    /// not be true any more.
+    fn end(&mut self) {
+        if let Next::Followers { secrets, left, .. } = &mut self.next {
+            *left = secrets.len();
         }
     }
 }
@@ -206,7 +269,8 @@ mod tests {
         let counts = |served, millis| {
             let until = start.after(LONGEST);
             let next = Next::Followers { until, secrets: "".into(), left: 0, served };
-            let successors = Successors { next, ..Successors::default() };
+            let passing = Some(Box::new(Passing { next, ..Passing::default() }));
+            let successors = Successors { token: Token::empty(), passing };
             successors.releases(start.after(Duration::from_millis(millis)))
         };
         assert_eq!(counts(0, 5), 1, "no follower has had it");

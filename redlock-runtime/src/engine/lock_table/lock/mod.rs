@@ -26,8 +26,10 @@ mod local_successors;
 mod long_wait;
 pub(crate) mod queue;
 mod releasing;
+mod renewals;
 mod replies;
 mod simulation_hooks;
+mod ttl;
 mod waiting;
 
 use std::time::Duration;
@@ -274,7 +276,7 @@ impl Lock {
 
     /// This attempt is the holder now, or one of them.
     fn set_holder(&mut self, id: Id, held: Box<Held>) {
-        if held.kind().is_counted() {
+        if held.kind.is_counted() {
             self.insert_apart(id, Apart::Inside(held));
         } else if let Some((before, mut former)) = self.holder.replace((id, held)) {
             former.set_former();
@@ -384,8 +386,8 @@ impl Lock {
         match self.attempt(id) {
             Some(Attempt::Waiting(waiting)) => waiting.disconnect(),
             Some(Attempt::Held(held)) => {
-                held.suspend();
-                held.set_elsewhere();
+                held.renewals.suspend();
+                held.successors.set_elsewhere();
             }
             Some(Attempt::Releasing(releasing)) => releasing.disconnect(),
             None => {}

@@ -66,7 +66,7 @@ impl Lock {
                 reply => self.on_watch_reply(cx, id, &reply),
             },
             // A watch with an earlier token says nothing about this one.
-            (Some(Attempt::Held(held)), reply) if held.has_sent(request) => {
+            (Some(Attempt::Held(held)), reply) if held.successors.have_sent(request) => {
                 self.on_renew_reply(cx, id, sent, request, &reply);
             }
             (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal)) if is_release => {
@@ -110,7 +110,7 @@ impl Lock {
         if self.attempt(id).is_some() {
             return id;
         }
-        self.holder().filter(|(_, held)| held.has_sent(request)).map_or(id, |(holder, _)| holder)
+        self.holder().filter(|(_, held)| held.successors.have_sent(request)).map_or(id, |(holder, _)| holder)
     }
 
     /// The reply to a waiter's watch. The lock may have become free just before.
@@ -322,7 +322,7 @@ impl Lock {
         let Some(held) = self.held_mut(id) else { return };
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
-                held.set_reserved(reply, count);
+                held.successors.set_reserved(reply, count);
                 if held.awaits_reservation() {
                     self.end_reservation(cx, id, true);
                 }
@@ -330,7 +330,7 @@ impl Lock {
             // The lease is over for a shutdown: its guard or the expiry of its key ends it.
             (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
             (Action::Renew { nth, .. }, Reply::Done) => {
-                let before = held.set_told(request);
+                let before = held.successors.set_told(request);
                 let is_held = held.set_renewed(cx.now, sent, nth, request.ttl);
                 if let Some(before) = before {
                     self.set_told(cx, id, before);
@@ -343,7 +343,7 @@ impl Lock {
                 }
             }
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free)
-                if !held.is_lost_by(request) => {}
+                if !held.successors.are_lost_by(request) => {}
             // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
             // lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
@@ -362,15 +362,15 @@ impl Lock {
             }
             (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
-                held.set_refused(refusal);
-                held.retry(cx.now);
+                held.ttl.set_refused(held.lease.key(), refusal);
+                held.renewals.retry(cx.now, held.ttl.current());
                 self.schedule(cx, id);
             }
             // It crossed the push of its own grant: the renewal follows anyway.
             (Action::Acquire(_), reply) => {
                 let has_place = matches!(reply, Reply::Acquire(Verdict::Busy { place: Some(_), .. }));
-                let is_watch_due = held.set_answered(has_place);
-                if is_watch_due {
+                // It may have written the key, which ends the watch.
+                if held.queue.set_answered(has_place) && held.watch.is_on() {
                     self.watch(cx, id);
                 }
             }

@@ -44,13 +44,13 @@ impl Lock {
     pub(super) fn meet_timer(&mut self, cx: &Context, id: Id) {
         let Some(world) = host::world() else { return };
         let what = match self.attempt(id) {
-            Some(Attempt::Waiting(waiting)) => match waiting.rings_for(cx.now) {
+            Some(Attempt::Waiting(waiting)) => match waiting.due_timer(cx.now) {
                 Some(WaitTimer::GivesUp) => "wait over",
                 Some(WaitTimer::Report) => "long wait",
                 Some(WaitTimer::Ask) => "ask",
                 None => return,
             },
-            Some(Attempt::Held(held)) => match held.rings_for(cx.now) {
+            Some(Attempt::Held(held)) => match held.due_timer(cx.now) {
                 Some(HeldTimer::Closed) => "closed",
                 Some(HeldTimer::Expired) => "expired",
                 Some(HeldTimer::NoReservation) => "no reservation",

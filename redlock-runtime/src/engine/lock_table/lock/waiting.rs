@@ -188,7 +188,7 @@ impl Waiting {
     }
 
     /// What its timer rings for.
-    pub(super) fn rings_for(&self, now: Moment) -> Option<WaitTimer> {
+    pub(super) fn due_timer(&self, now: Moment) -> Option<WaitTimer> {
         let is_due = |(timer, at): (WaitTimer, Option<Moment>)| (at? <= now).then_some(timer);
         self.timers().into_iter().find_map(is_due)
     }
