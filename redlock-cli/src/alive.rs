@@ -133,6 +133,12 @@ fn write_each(holders: &[OneOfThem], watched: Duration, f: &mut fmt::Formatter<'
     }
 }
 
+/// For how long [`watch`] may take. `None` where it takes no time.
+pub(crate) fn longest_watch(seen: &LockInfo) -> Option<Duration> {
+    let left = seen.holders().iter().filter_map(Holder::expires_in).max()?;
+    Some((left / 2).min(LONGEST))
+}
+
 /// Watches the holder of `seen` until it renews, or for as long as a holder that renews would take.
 ///
 /// A holder renews every third of its ttl, when two thirds are left: so after a third of what is

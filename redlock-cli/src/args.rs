@@ -242,6 +242,9 @@ pub(crate) struct ShowArgs {
     /// Does not watch whether the holder is alive
     #[arg(short, long)]
     pub(crate) quick: bool,
+    /// Shows the first 100 holders and waiters also where they do not fit the terminal
+    #[arg(short, long)]
+    pub(crate) all: bool,
 }
 
 #[cfg(unix)]

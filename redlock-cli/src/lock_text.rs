@@ -26,10 +26,31 @@ pub(crate) fn together(lock: &LockInfo) -> Option<String> {
     })
 }
 
+/// The function that holds it, or that all those have which hold it together.
+pub(crate) fn function(lock: &LockInfo) -> Option<&str> {
+    let mut functions = lock.holders().iter().map(Holder::function);
+    let first = functions.next()?;
+    if functions.all(|other| other == first) { first } else { Some("(several)") }
+}
+
+/// When the first of those that hold it asked for it.
+pub(crate) fn asked(lock: &LockInfo) -> Option<SystemTime> {
+    lock.holders().iter().filter_map(Holder::asked).min()
+}
+
+/// `3 h 4 min`; or `≤ 3 h 4 min`, where several hold it: of those it is only known when they asked.
+pub(crate) fn held_for(lock: &LockInfo) -> Option<String> {
+    if lock.holder().inside().is_none() {
+        return lock.holder().granted().map(|granted| Ago(granted).to_string());
+    }
+    asked(lock).map(|asked| format!("≤ {}", Ago(asked)))
+}
+
 /// One of those that hold it together.
 pub(crate) fn one_of_them(holder: &Holder) -> String {
     let left = holder.expires_in().map_or_else(|| "no end".to_owned(), |left| Span(left).to_string());
-    format!("{}, lease left {left}", caller(holder.name(), holder.function()))
+    let asked = holder.asked().map_or_else(String::new, |asked| format!(", asked {} ago", Ago(asked)));
+    format!("{}{asked}, lease left {left}", caller(holder.name(), holder.function()))
 }
 
 pub(crate) fn waiter(waiter: &Waiter) -> String {

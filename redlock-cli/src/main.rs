@@ -20,6 +20,7 @@ mod run;
 mod screen;
 mod server;
 mod show;
+mod stderr;
 mod table;
 mod tick;
 #[cfg(unix)]
@@ -29,7 +30,6 @@ mod waiting;
 
 #[cfg(unix)]
 use std::ffi::OsStr;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -59,9 +59,7 @@ fn main() -> ExitCode {
 fn end(outcome: Result<u8, Failure>) -> ExitCode {
     let code = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            // Standard error may be closed.
-            let red = anstyle::AnsiColor::Red.on_default().bold();
-            let _ = writeln!(anstream::stderr(), "{red}redlocked:{red:#} {}", failure.message);
+            stderr::fail(&failure.message);
         }
         failure.code
     });

@@ -8,8 +8,10 @@ use serde_json::Value;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::args::{Format, OutputArgs, Sort};
-use crate::lock_text::{Ago, caller, epoch, in_ms, json, lease_left, printable, rfc3339, together, waiter};
-use crate::table::{Cell, Column, Cut, Table};
+use crate::lock_text::{
+    asked, caller, epoch, function, held_for, in_ms, json, lease_left, printable, rfc3339, together, waiter,
+};
+use crate::table::{Cell, Column, Cut, Table, folded, start, styled};
 
 const fn column(title: &'static str, cut: Cut, rank: u8) -> Column {
     Column { title, cut, rank }
@@ -54,23 +56,21 @@ impl Row<'_> {
     fn table(&self) -> Vec<Cell> {
         let key = Cell::plain(printable(self.key));
         let Some(lock) = self.lock else { return self.free() };
-        let holder = lock.holder();
         let queued = if lock.waiters() > 0 { AnsiColor::Yellow.on_default() } else { Style::new() };
         vec![
             key,
-            // In few columns: a client of another kind.
-            Cell::plain(together(lock).as_deref().or(holder.name()).unwrap_or("(foreign)")),
-            Cell::plain(holder.function().unwrap_or("-")),
-            Cell::plain(holder.granted().map_or_else(|| "-".to_owned(), |granted| Ago(granted).to_string())),
+            holder_cell(lock),
+            Cell::plain(function(lock).unwrap_or("-")),
+            Cell::plain(held_for(lock).unwrap_or_else(|| "-".to_owned())),
             Cell::plain(lease_left(lock)),
-            Cell { text: lock.waiters().to_string(), style: queued },
+            Cell::styled(lock.waiters().to_string(), queued),
         ]
     }
 
     fn wide(&self) -> Vec<Cell> {
         let mut cells = self.table();
         if let Some(lock) = self.lock {
-            let times = [lock.holder().asked(), lock.holder().granted()];
+            let times = [asked(lock), lock.holder().granted()];
             let times = times.map(|time| Cell::plain(time.map_or_else(|| "-".to_owned(), rfc3339)));
             cells.splice(3..3, times);
             cells.push(Cell::plain(lock.queue().first().map_or_else(|| "-".to_owned(), waiter)));
@@ -79,7 +79,7 @@ impl Row<'_> {
     }
 
     fn free(&self) -> Vec<Cell> {
-        let free = Cell { text: "(free)".to_owned(), style: AnsiColor::Green.on_default() };
+        let free = Cell::styled("(free)", AnsiColor::Green.on_default());
         vec![Cell::plain(printable(self.key)), free]
     }
 
@@ -90,8 +90,8 @@ impl Row<'_> {
         [
             printable(self.key),
             self.lock.and_then(together).as_deref().or(name).unwrap_or_default().to_owned(),
-            holder.and_then(|holder| holder.function()).unwrap_or_default().to_owned(),
-            number(holder.and_then(Holder::asked).map(epoch)),
+            self.lock.and_then(function).unwrap_or_default().to_owned(),
+            number(self.lock.and_then(asked).map(epoch)),
             number(holder.and_then(Holder::granted).map(epoch)),
             number(holder.and_then(Holder::expires_in).map(in_ms)),
             number(self.lock.map(|lock| lock.waiters().into())),
@@ -104,19 +104,40 @@ impl Row<'_> {
     }
 }
 
-/// A header and a line for each lock, as wide as the terminal.
-pub(crate) fn table(locks: &[LockInfo], width: usize) -> Vec<String> {
-    let rows: Vec<_> = locks.iter().map(|lock| Row::from(lock).table()).collect();
+/// In few columns: a client of another kind is `(foreign)`.
+fn holder_cell(lock: &LockInfo) -> Cell {
+    match (together(lock), lock.holders()) {
+        (Some(together), [one]) => Cell::plain(format!("{together}: {}", one.name().unwrap_or("(foreign)"))),
+        // How many they are is at its start.
+        (Some(together), _) => Cell { cut: Some(Cut::End), ..Cell::plain(together) },
+        (None, _) => Cell::plain(lock.holder().name().unwrap_or("(foreign)")),
+    }
+}
+
+/// A header and a line for each lock, in this width and height. The last line says how many have no
+/// room.
+pub(crate) fn table(locks: &[LockInfo], width: usize, height: usize) -> Vec<String> {
+    let room = height.saturating_sub(1);
+    let shown = if locks.len() > room { room.saturating_sub(1) } else { locks.len() };
+    let rows: Vec<_> = locks.iter().take(shown).map(|lock| Row::from(lock).table()).collect();
     let table = Table::new(&TABLE, &rows, Some(width));
-    std::iter::once(table.header()).chain(rows.iter().map(|row| table.line(row))).collect()
+    let left_out = locks.len() - shown;
+    let more = (left_out > 0).then(|| {
+        start(&format!("and {left_out} more: a higher terminal or a PATTERN shows them"), width).to_owned()
+    });
+    std::iter::once(table.header()).chain(rows.iter().map(|row| table.line(row))).chain(more).collect()
 }
 
 pub(crate) fn sort(locks: &mut [LockInfo], by: Sort) {
     // The order among equals is that of their keys.
     match by {
         Sort::Key => {}
-        Sort::Holder => locks.sort_by_key(|lock| caller(lock.holder().name(), lock.holder().function())),
-        Sort::Held => locks.sort_by_key(|lock| lock.holder().granted().map_or(u64::MAX, epoch)),
+        Sort::Holder => {
+            locks.sort_by_key(|lock| caller(lock.holders().first().and_then(Holder::name), function(lock)));
+        }
+        Sort::Held => {
+            locks.sort_by_key(|lock| lock.holder().granted().or_else(|| asked(lock)).map_or(u64::MAX, epoch));
+        }
         Sort::Lease => locks.sort_by_key(|lock| lock.holder().expires_in().map_or(u64::MAX, in_ms)),
         Sort::Waiters => locks.sort_by_key(|lock| std::cmp::Reverse(lock.waiters())),
     }
@@ -152,11 +173,15 @@ impl Printer {
                 let is_wide = self.format == Format::Wide;
                 let cells: Vec<_> =
                     rows.iter().map(|row| if is_wide { row.wide() } else { row.table() }).collect();
-                let width = (!is_wide).then(|| terminal_size_of(io::stdout())).flatten();
-                let width = width.map(|(Width(width), _)| width.into());
-                let table = Table::new(if is_wide { &WIDE } else { &TABLE }, &cells, width);
-                lines.extend(is_header_due.then(|| table.header()));
-                lines.extend(cells.iter().map(|row| table.line(row)));
+                let width = terminal_size_of(io::stdout()).map(|(Width(width), _)| usize::from(width));
+                let columns: &[Column] = if is_wide { &WIDE } else { &TABLE };
+                let table = Table::new(columns, &cells, width.filter(|_| !is_wide));
+                if let Some(width) = width.filter(|width| is_wide && table.width() > *width) {
+                    lines.extend(cells.iter().flat_map(|row| block(row, width)));
+                } else {
+                    lines.extend(is_header_due.then(|| table.header()));
+                    lines.extend(cells.iter().map(|row| table.line(row)));
+                }
             }
         }
         print(&lines)
@@ -169,6 +194,23 @@ impl Printer {
         }
         self.rows(&locks.iter().map(Row::from).collect::<Vec<_>>())
     }
+}
+
+/// A row of the wide table, where the terminal is not that wide: a line for each column, and one
+/// between two locks.
+fn block(row: &[Cell], width: usize) -> Vec<String> {
+    const LABEL: usize = 12;
+    let mut lines = Vec::new();
+    for (Column { title, .. }, cell) in WIDE.iter().zip(row).filter(|(_, cell)| cell.text != "-") {
+        let text = folded(&cell.text, width.saturating_sub(LABEL).max(LABEL));
+        let titles = std::iter::once(*title).chain(std::iter::repeat(""));
+        lines.extend(titles.zip(text).map(|(title, text)| {
+            let title = styled(&format!("{title:LABEL$}"), Style::new().bold());
+            format!("{title}{}", styled(&text, cell.style))
+        }));
+    }
+    lines.push(String::new());
+    lines
 }
 
 /// To standard output, with colours where it has them.

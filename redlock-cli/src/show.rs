@@ -1,15 +1,17 @@
 //! `redlocked show`.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use redlocked::{LastTick, LockError, LockInfo, LockManager};
 use serde_json::{Value, json};
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 
-use crate::alive::watch;
+use crate::alive::{longest_watch, watch};
 use crate::args::{Format, ShowArgs};
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{self, Ago, holder, lease_left, one_of_them, printable, rfc3339, together, waiter};
+use crate::lock_text::{
+    self, Ago, Span, holder, lease_left, one_of_them, printable, rfc3339, together, waiter,
+};
 use crate::output::Printer;
 use crate::table::folded;
 
@@ -49,10 +51,17 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
         drop(out);
         Printer::new(&args.output).all(std::slice::from_ref(&lock))?;
     } else {
-        describe(&lock, &mut out)?;
+        // What the last lines say has up to three of them.
+        let below = usize::from(tick.is_some()) * 2 + if args.quick { 0 } else { 4 };
+        describe(&lock, below, args, &mut out)?;
         write_tick(tick.as_ref(), &mut out)?;
         if !args.quick {
             write!(out, "alive:       ")?;
+            if io::stdout().is_terminal()
+                && let Some(limit) = longest_watch(&lock)
+            {
+                write!(out, "watching for up to {} (--quick does not) …\n{:LABEL$}  ", Span(limit), "")?;
+            }
             // Who reads sees the rest meanwhile.
             out.flush()?;
             writeln!(out, "{}", beside(&watch(locks, &lock).await?.to_string()))?;
@@ -77,25 +86,55 @@ fn write_tick(tick: Option<&LastTick>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{:LABEL$}  {}", "last tick:", beside(&words))
 }
 
-fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {
-    let mut lines = vec![("key:".to_owned(), printable(lock.key())), ("holder:".to_owned(), holder(lock))];
-    if together(lock).is_some() {
+fn describe(lock: &LockInfo, lines_below: usize, args: &ShowArgs, out: &mut impl Write) -> io::Result<()> {
+    let line = |label: &str, words: &str| format!("{label:LABEL$}  {}", beside(words));
+    let mut head = vec![line("key:", &printable(lock.key())), line("holder:", &holder(lock))];
+    let holders: Vec<_> = if together(lock).is_some() {
         let holders = (1..).zip(lock.holders());
-        lines.extend(holders.map(|(place, holder)| (format!("{place:LABEL$}"), one_of_them(holder))));
-    }
+        holders.map(|(place, holder)| line(&format!("{place:LABEL$}"), &one_of_them(holder))).collect()
+    } else {
+        Vec::new()
+    };
     let (granted, asked) = (lock.holder().granted(), lock.holder().asked());
+    let mut times = Vec::new();
     // One that had to wait has asked earlier.
     for (what, time) in [("granted:", granted), ("asked:", asked.filter(|_| asked != granted))] {
-        lines.extend(time.map(|time| (what.to_owned(), format!("{} ago, {}", Ago(time), rfc3339(time)))));
+        times.extend(time.map(|time| line(what, &format!("{} ago, {}", Ago(time), rfc3339(time)))));
     }
-    lines.push(("lease left:".to_owned(), lease_left(lock)));
-    lines.push(("waiters:".to_owned(), lock.waiters().to_string()));
+    times.push(line("lease left:", &lease_left(lock)));
+    times.push(line("waiters:", &lock.waiters().to_string()));
     let queue = (1..).zip(lock.queue());
-    lines.extend(queue.map(|(place, next)| (format!("{place:LABEL$}"), waiter(next))));
-    for (label, words) in lines {
-        writeln!(out, "{label:LABEL$}  {}", beside(&words))?;
+    let queue: Vec<_> = queue.map(|(place, next)| line(&format!("{place:LABEL$}"), &waiter(next))).collect();
+    let room = terminal_size_of(io::stdout()).filter(|_| !args.all).map(|(_, Height(height))| {
+        // And the line in which the shell asks.
+        let taken = height_of(&head) + height_of(&times) + lines_below + 1;
+        usize::from(height).saturating_sub(taken)
+    });
+    let of_queue = room.map(|room| room - (room / 2).min(height_of(&holders)));
+    let of_holders = room.zip(of_queue).map(|(room, of_queue)| room - of_queue.min(height_of(&queue)));
+    head.extend(as_many(holders, of_holders));
+    head.extend(times);
+    head.extend(as_many(queue, of_queue));
+    for line in head {
+        writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// As many of these as have room, and how many have none.
+fn as_many(mut lines: Vec<String>, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room.filter(|room| height_of(&lines) > *room) else { return lines };
+    let count = lines.len();
+    while height_of(&lines) >= room && !lines.is_empty() {
+        lines.pop();
+    }
+    let more = format!("and {} more: --all shows them", count - lines.len());
+    lines.push(format!("{:LABEL$}  {}", "", beside(&more)));
+    lines
+}
+
+fn height_of(lines: &[String]) -> usize {
+    lines.iter().map(|line| line.lines().count()).sum()
 }
 
 const LABEL: usize = 11;

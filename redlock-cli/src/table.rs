@@ -30,11 +30,17 @@ pub(crate) struct Column {
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) style: Style,
+    /// In place of that of its column.
+    pub(crate) cut: Option<Cut>,
 }
 
 impl Cell {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: Style::new() }
+        Self::styled(text, Style::new())
+    }
+
+    pub(crate) fn styled(text: impl Into<String>, style: Style) -> Self {
+        Self { text: text.into(), style, cut: None }
     }
 }
 
@@ -60,7 +66,7 @@ impl<'a> Table<'a> {
 
     fn fit(&mut self, width: usize) {
         let natural = self.widths.clone();
-        while self.total() > width {
+        while self.width() > width {
             if self.cut_widest() {
                 continue;
             }
@@ -81,7 +87,7 @@ impl<'a> Table<'a> {
         widest.map(|width| *width -= 1).is_some()
     }
 
-    fn total(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         let shown = || self.widths.iter().flatten();
         shown().sum::<usize>() + GAP * shown().count().saturating_sub(1)
     }
@@ -100,7 +106,7 @@ impl<'a> Table<'a> {
 
     pub(crate) fn header(&self) -> String {
         let style = Style::new().bold();
-        let cells = self.columns.iter().map(|column| Cell { text: column.title.to_owned(), style });
+        let cells = self.columns.iter().map(|column| Cell::styled(column.title, style));
         self.line(&cells.collect::<Vec<_>>())
     }
 
@@ -109,7 +115,7 @@ impl<'a> Table<'a> {
         let mut line = String::new();
         let mut blanks = 0;
         for ((column, cell), width) in shown.filter_map(|(of, width)| Some((of, (*width)?))) {
-            let text = fitted(&cell.text, width, column.cut);
+            let text = fitted(&cell.text, width, cell.cut.unwrap_or(column.cut));
             line.extend(std::iter::repeat_n(' ', blanks));
             line.push_str(&styled(&text, cell.style));
             blanks = width.saturating_sub(text.width()) + GAP;

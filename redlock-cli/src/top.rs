@@ -47,7 +47,7 @@ fn lines(
     prefix: &str,
     args: &TopArgs,
 ) -> Vec<String> {
-    let (width, _) = Screen::size();
+    let (width, height) = Screen::size();
     let now = rfc3339(at);
     let (summary, rest) = match held {
         Ok(held) => {
@@ -55,7 +55,8 @@ fn lines(
             let rest = if held.is_empty() {
                 folded(&none(prefix, &args.pattern), width)
             } else {
-                table(held, width)
+                // Below the summary and an empty line.
+                table(held, width, height.saturating_sub(2))
             };
             (format!("{now}  locks: {}  waiting: {waiters}  (q: quit)", held.len()), rest)
         }

@@ -1,12 +1,12 @@
 //! Whom a command waits for, told to the person who waits with it.
 
-use std::io::Write;
 use std::time::Duration;
 
 use redlocked::{LockError, LockInfo, LockManager};
 use tokio::time::{Instant, sleep_until};
 
 use crate::lock_text::{Span, holder, lease_left, printable};
+use crate::stderr::tell;
 
 /// As in the log of the library: a second, then 4, 16, 64 …
 const FIRST: Duration = Duration::from_secs(1);
@@ -27,16 +27,14 @@ pub(crate) async fn told<T>(
     wait: impl Future<Output = T>,
 ) -> T {
     let start = Instant::now();
-    let tell = async {
+    let reports = async {
         let mut due = FIRST;
         loop {
             sleep_until(start + due).await;
             let found = locks.inspect(key).await;
             let me = if stands == Stands::InTheQueue { own_name().await } else { None };
             if let Some(words) = words(&found, key, me.as_deref()) {
-                // Standard error may be closed.
-                let waited = Span(start.elapsed());
-                let _ = writeln!(std::io::stderr(), "redlocked: waiting for {waited}: {words}");
+                tell(&format!("waiting for {}: {words}", Span(start.elapsed())));
             }
             due = due.saturating_mul(FACTOR);
         }
@@ -44,7 +42,7 @@ pub(crate) async fn told<T>(
     tokio::select! {
         biased;
         outcome = wait => outcome,
-        never = tell => never,
+        never = reports => never,
     }
 }
 

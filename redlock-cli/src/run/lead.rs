@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::pending;
-use std::io::{self, Write};
 use std::time::Duration;
 
 use redlocked::{LeadError, LockManager, Term};
@@ -15,6 +14,7 @@ use super::supervisor::{Ending, Grace, supervise};
 use super::{exit_code_of, label, not_started, refuse_what_no_wait_ends, start};
 use crate::args::{RunArgs, ServerArgs};
 use crate::exit::{Failure, OS};
+use crate::stderr::tell;
 
 /// What this process does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,8 +111,7 @@ impl Candidate {
             term.resign();
         } else if ending.code != 0 && !ending.is_told {
             let failed = HasFailed(ending.code);
-            // Standard error may be closed.
-            let _ = writeln!(io::stderr(), "redlocked: {failed}: standing by again");
+            tell(&format!("{failed}: standing by again"));
             return Err(failed);
         }
         Ok(Ok(ending.code))

@@ -10,7 +10,7 @@ pub(crate) mod watchdog;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -25,6 +25,7 @@ use crate::run::group::Group;
 use crate::run::signals::Signals;
 use crate::run::supervisor::{Ending, Grace, Lease, supervise};
 use crate::run::watchdog::{Held, Task, Watchdog};
+use crate::stderr::tell;
 use crate::waiting::{Stands, told};
 
 /// The number that the resource compares, and the key, for the command.
@@ -170,7 +171,7 @@ async fn release(guard: LockGuard, ending: Ending) -> Result<u8, Failure> {
             return Err(Failure::new(LOST, format!("the lock on `{key}` {message}")));
         }
         // The command has ended under the lock, which expires.
-        Err(error) => drop(writeln!(io::stderr(), "redlocked: the lock was not released: {error}")),
+        Err(error) => tell(&format!("the lock was not released: {error}")),
     }
     Ok(ending.code)
 }

@@ -1,6 +1,5 @@
 //! From the start of the command to the end of its group, which comes before the end of the lease.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -12,6 +11,7 @@ use super::signals::{Signals, Told};
 use super::terminal::{Terminal, stop_this_process};
 use super::watchdog::{self, Watchdog};
 use crate::lock_text::printable;
+use crate::stderr::tell;
 
 /// How long a command has to end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -207,8 +207,7 @@ impl<L: Lease> Supervisor<'_, L> {
         let left = self.tell_watchdog();
         if left <= self.grace.terminate_at && !self.is_lost {
             self.is_lost = true;
-            // Standard error may be closed.
-            let _ = writeln!(io::stderr(), "redlocked: {}: ending the command", self.lease.why_lost());
+            tell(&format!("{}: ending the command", self.lease.why_lost()));
             self.end(Signal::SIGTERM);
         }
         if left <= self.grace.kill_at || self.kill.is_some_and(|kill| kill <= now) {

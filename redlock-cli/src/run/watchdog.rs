@@ -24,6 +24,7 @@ use super::this_program;
 use crate::args::ServerArgs;
 use crate::exit::{Failure, OK};
 use crate::lock_text::{epoch, printable};
+use crate::stderr::tell;
 
 /// The first argument of the second process.
 pub(crate) const COMMAND: &str = "watchdog";
@@ -155,8 +156,7 @@ impl Watchdog {
                 self.gate.close();
                 let message =
                     "the watchdog has ended: if this process is killed, the command goes on without the lock";
-                // Standard error may be closed.
-                let _ = writeln!(io::stderr(), "redlocked: {message}");
+                tell(message);
             }
             Ok(()) => {}
         }
@@ -205,11 +205,7 @@ pub(crate) fn watchdog() -> Result<u8, Failure> {
         } else {
             "the lock ends with its lease"
         };
-        // Standard error may be closed.
-        let _ = writeln!(
-            io::stderr(),
-            "redlocked: the process that held `{key}` was killed: its command was ended, and {end}"
-        );
+        tell(&format!("the process that held `{key}` was killed: its command was ended, and {end}"));
     }
     Ok(OK)
 }

@@ -36,6 +36,16 @@ fn locks() -> RedisServer {
         "shop_worker::billing::reminders::send_all",
     );
     let _: () = server.run("SET lock:foreign x");
+    let now: Vec<u64> = server.run("TIME");
+    let end = now[0] * 1000 + hour;
+    for (key, limit, holders) in [("catalogue", 0, 1..=1), ("mail", 5, 2..=4)] {
+        let _: () = server.run(&format!("SET lock:{key} %holders|{limit}|1 PX {hour}"));
+        for n in holders {
+            let call =
+                format!("{n:0>22}@web-{n}:4711/{}/shop::{key}::send|{limit}|lock:%inbox:{n}", ago(2, 4));
+            let _: () = server.run(&format!("ZADD lock:{key}%queue%holders {end} {call}"));
+        }
+    }
     for waiter in 1..=12 {
         let token =
             format!("{waiter:0>22}@web-{waiter}:4711/{}/shop::orders::purchase|30000|inbox", ago(1, 2));
@@ -82,6 +92,12 @@ fn assert_as_captured(name: &str, seen: &str) {
 fn list_fits_the_terminal_and_shows_its_waiters() {
     let server = locks();
     assert_as_captured("list", &captured(&server, "list --sort waiters"));
+    let wide = captured(&server, "list -o wide --sort waiters");
+    let steady = |line: &str| match line.split_once("20") {
+        Some((start @ ("ASKED       " | "GRANTED     "), _)) => format!("{start}…\n"),
+        _ => format!("{line}\n"),
+    };
+    assert_as_captured("list_wide", &wide.lines().map(steady).collect::<String>());
     assert_as_captured("list_of_none", &captured(&server, "list --prefix shop: 'stock:*'"));
 }
 
@@ -126,7 +142,7 @@ fn help_has_its_options_in_groups() {
 #[test]
 fn show_has_a_line_for_each_waiter() {
     let server = locks();
-    let all = captured(&server, "show --quick 注文:靴下-赤-二十七-特別");
+    let all = captured(&server, "show --quick 注文:靴下-赤-二十七-特別; $tool show --quick mail");
     // The time itself is another one in each run.
     let steady = |line: &str| match line.split_once(" ago, 20") {
         Some((words, _)) => format!("{words} ago, …\n"),

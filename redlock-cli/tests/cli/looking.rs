@@ -143,13 +143,23 @@ fn a_lock_that_several_hold_shows_how_many_and_each_of_them() {
     let out = said(&server.url(), &["list", "--no-header", "-o", "tsv"]).out;
     let holders: Vec<&str> = out.lines().map(|line| line.split('\t').nth(1).unwrap()).collect();
     assert_eq!(holders, ["2 readers", "1 of 5 permits"]);
+    let functions: Vec<&str> = out.lines().map(|line| line.split('\t').nth(2).unwrap()).collect();
+    assert_eq!(functions, ["(several)", "send"]);
+    assert!(
+        out.lines().all(|line| line.split('\t').nth(3).is_some_and(|asked| asked.parse::<u64>().is_ok())),
+        "{out}"
+    );
     let out = said(&server.url(), &["list", "--no-header", "-o", "table"]).out;
-    assert!(out.contains("2 readers") && out.contains("1 of 5 permits"), "{out}");
+    assert!(out.contains("2 readers") && out.contains("≤ ") && out.contains("  send "), "{out}");
+    assert!(out.contains(&format!("1 of 5 permits: {}", me())), "{out}");
 
     let out = said(&server.url(), &["show", "--quick", "catalogue"]).out;
     let me = me();
     for label in ["one", "two"] {
-        assert!(out.contains(&format!("  {me} in {label}, lease left 1 min 3")), "{label}: {out}");
+        assert!(
+            out.contains(&format!("  {me} in {label}, asked ")) && out.contains(" ago, lease left 1 min 3"),
+            "{label}: {out}"
+        );
     }
     assert!(out.contains("holder:      2 readers\n"), "{out}");
     let json = said(&server.url(), &["show", "--quick", "-o", "json", "smtp"]).out;

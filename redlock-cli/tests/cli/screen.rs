@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually};
 use pty_process::Size;
@@ -238,6 +238,76 @@ fn watch_draws_who_holds_a_lock_and_who_held_it() {
     assert!(terminal.ends().success());
 }
 
+/// In the value of the key: the call `n` of a host of its own.
+fn call_of(n: usize) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    format!("{n:0>22}@web-{n}:4711/{now}/shop::buy")
+}
+
+#[test]
+fn watch_has_room_for_the_holder_the_waiters_and_the_last_holds_of_many_processes() {
+    let server = RedisServer::start();
+    let terminal = Terminal::sized(&server, TOOL, &["watch", "k"], 80, 24);
+    terminal.shows("`k`: free");
+    for n in 1..=30 {
+        let _: () = server.run(&format!("SET lock:k {} PX 60000", call_of(n)));
+        terminal.shows(&format!("`k`: held by web-{n}:4711 in shop::buy for "));
+    }
+    for n in 31..=36 {
+        let _: () = server.run(&format!("ZADD lock:k%queue {n} {}|30000|inbox", call_of(n)));
+    }
+    terminal.shows("6 waiting");
+    terminal.shows("     and 3 more");
+    terminal.shows("more processes, which held it earlier");
+    let text = terminal.unwrapped();
+    for shown in [
+        "  1  web-31:4711 in shop::buy, asked ",
+        "\nweb-30:4711 ",
+        "\nweb-29:4711 ",
+        " by web-29:4711 in shop::buy",
+    ] {
+        assert!(text.contains(shown), "{shown}:\n{text}");
+    }
+    assert_eq!(text.matches("  held for ").count(), 5, "{text}");
+    assert!(!text.contains("\nweb-1:4711 ") && text.lines().count() == 24, "{text}");
+}
+
+#[test]
+fn watch_does_not_say_who_holds_a_lock_while_redis_is_silent() {
+    let server = RedisServer::start();
+    let guard = hold(&server, "k");
+    let terminal = Terminal::tool(&server, &["watch", "k", "--window", "5s"]);
+    terminal.shows("`k`: held by ");
+    server.pause();
+    terminal.shows("`k`: unknown, Redis has not answered for ");
+    terminal.shows("before that: held by ");
+    terminal.shows("????|");
+    let text = terminal.text();
+    server.resume();
+    assert!(!text.contains("free") && !text.contains("held for"), "{text}");
+    terminal.shows("`k`: held by ");
+    drop(guard);
+    terminal.shows("`k`: free");
+    assert_eq!(terminal.text().matches("  held for ").count(), 1, "{}", terminal.text());
+}
+
+#[test]
+fn show_of_many_waiters_leaves_the_holder_on_the_screen() {
+    let server = RedisServer::start();
+    let _guard = hold(&server, "k");
+    for n in 1..=40 {
+        let _: () = server.run(&format!("ZADD lock:k%queue {n} {}|30000|inbox", call_of(n)));
+    }
+    let shell = "$tool show --quick k; read -r line";
+    let terminal = Terminal::sized(&server, "sh", &["-c", shell], 80, 24);
+    terminal.shows("more: --all shows them");
+    let text = terminal.unwrapped();
+    assert!(text.starts_with("key:         k\nholder:      ") && text.contains("waiters:     40"), "{text}");
+    assert!(text.contains("\n          9  web-9:4711 in shop::buy, asked "), "{text}");
+    let terminal = Terminal::sized(&server, TOOL, &["show", "--all", "--quick", "k"], 80, 60);
+    terminal.shows("40  web-40:4711");
+}
+
 #[test]
 fn top_ends_on_ctrl_c_and_goes_on_through_an_outage() {
     let mut server = RedisServer::start();
@@ -261,9 +331,10 @@ fn top_cuts_what_does_not_fit() {
         .collect();
     let terminal = Terminal::tool(&server, &["top"]);
     terminal.shows("locks: 50");
-    terminal.shows("020-xxx");
+    terminal.shows("019-xxx");
     let text = terminal.text();
-    assert!(text.starts_with("20") && text.lines().count() == 24 && !text.contains("021-"), "{text}");
+    assert!(text.starts_with("20") && text.lines().count() == 24 && !text.contains("020-"), "{text}");
+    assert!(text.ends_with("\nand 30 more: a higher terminal or a PATTERN shows them"), "{text}");
 }
 
 #[test]

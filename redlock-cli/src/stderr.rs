@@ -1,0 +1,30 @@
+//! Messages on standard error: on a terminal in as many lines as they need, broken between words.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use terminal_size::{Width, terminal_size_of};
+
+use crate::table::folded;
+
+/// What happens while a command goes on.
+pub(crate) fn tell(message: &str) {
+    write(message, Style::new());
+}
+
+/// Why a command ends.
+pub(crate) fn fail(message: &str) {
+    write(message, AnsiColor::Red.on_default().bold());
+}
+
+fn write(message: &str, style: Style) {
+    const NAME: &str = "redlocked:";
+    let text = format!("{NAME} {message}");
+    let text = match terminal_size_of(std::io::stderr()) {
+        Some((Width(width), _)) => folded(&text, width.into()).join("\n"),
+        None => text,
+    };
+    let rest = text.strip_prefix(NAME).unwrap_or(&text);
+    // Standard error may be closed.
+    let _ = writeln!(anstream::stderr(), "{style}{NAME}{style:#}{rest}");
+}
