@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use super::log;
 use crate::base::error::LockError;
@@ -138,6 +138,10 @@ impl Events {
         Self(Some(Arc::new(callback)))
     }
 
+    pub(super) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn acquired(&self, key: &str, fence: u64) {
         let fencing_token = Some(fence).filter(|fence| *fence > 0);
         self.tell(&LockEvent::Acquired { key, fencing_token });
@@ -172,48 +176,20 @@ impl fmt::Debug for Events {
     }
 }
 
-/// The loss of one hold. `None` for a nested call, and without a callback.
-#[derive(Clone, Default)]
-pub(super) struct Loss(Option<Arc<Untold>>);
-
-struct Untold {
+/// The loss of one hold, which the callback is told of once.
+pub(super) struct Loss {
     events: Events,
     is_told: AtomicBool,
 }
 
 impl Loss {
     pub(super) fn new(events: &Events) -> Self {
-        let untold = || Untold { events: events.clone(), is_told: AtomicBool::new(false) };
-        Self(events.0.is_some().then(|| Arc::new(untold())))
+        Self { events: events.clone(), is_told: AtomicBool::new(false) }
     }
 
     pub(super) fn tell(&self, key: &str, reason: LostReason) {
-        if let Some(Untold { events, is_told }) = self.0.as_deref()
-            && !is_told.swap(true, Ordering::Relaxed)
-        {
-            events.tell(&LockEvent::Lost { key, reason });
-        }
-    }
-}
-
-#[derive(Default)]
-pub(super) struct LossOfLease(OnceLock<Loss>);
-
-impl LossOfLease {
-    pub(super) fn get(&self) -> Loss {
-        self.0.get().cloned().unwrap_or_default()
-    }
-
-    pub(super) fn set(&self, loss: &Loss) {
-        if loss.0.is_some() {
-            // A lease has one guard that owns it; nested ones have no hold.
-            let _ = self.0.set(loss.clone());
-        }
-    }
-
-    pub(super) fn tell(&self, key: &str, reason: LostReason) {
-        if let Some(loss) = self.0.get() {
-            loss.tell(key, reason);
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            self.events.tell(&LockEvent::Lost { key, reason });
         }
     }
 }

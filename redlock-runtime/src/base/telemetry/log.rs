@@ -52,6 +52,7 @@ pub(crate) fn unreachable(reason: &str) {
 }
 
 pub(crate) fn broke(reason: &str) {
+    #[cfg(feature = "metrics")]
     super::metrics::reconnects();
     #[cfg(feature = "tracing")]
     tracing::info!(target: "redlocked", error = reason, "connecting to Redis again");

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{
     Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
@@ -118,15 +118,14 @@ impl Wait {
         Call { lock }
     }
 
-    pub(super) fn hold(&self) -> Hold {
-        Hold(self.0.as_ref().map(|&Waiting { ref lock, limit, .. }| {
-            let kind = limit.kind();
-            begin_losses(lock);
-            let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
-            callers.increment(1);
-            let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
-            Arc::new(Holding { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
-        }))
+    pub(super) fn hold(&self) -> Option<Hold> {
+        let &Waiting { ref lock, limit, .. } = self.0.as_ref()?;
+        let kind = limit.kind();
+        begin_losses(lock);
+        let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
+        callers.increment(1);
+        let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        Some(Hold { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
     }
 
     /// It has waited for no other holder: its time would say nothing.
@@ -182,11 +181,7 @@ impl Lead {
     }
 }
 
-/// `None` for a nested call.
-#[derive(Clone, Default)]
-pub(super) struct Hold(Option<Arc<Holding>>);
-
-struct Holding {
+pub(super) struct Hold {
     lock: SharedString,
     kind: &'static str,
     since: Moment,
@@ -196,41 +191,17 @@ struct Holding {
 }
 
 impl Hold {
-    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
-        let Some(&Holding { ref lock, kind, since, ref callers, ref is_over, is_lost: ref on_lost }) =
-            self.0.as_deref()
-        else {
-            return;
-        };
+    pub(super) fn ends(&self, reason: LostReason) {
         // Also after its end: the engine may know of a loss just after the guard has begun to
         // release.
-        if is_lost && !on_lost.swap(true, Ordering::Relaxed) {
-            counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
+        if reason.is_loss() && !self.is_lost.swap(true, Ordering::Relaxed) {
+            counter!(LOST, "lock" => self.lock.clone(), "reason" => reason.as_str()).increment(1);
         }
-        if is_over.swap(true, Ordering::Relaxed) {
+        if self.is_over.swap(true, Ordering::Relaxed) {
             return;
         }
-        callers.decrement(1);
-        histogram!(HOLD, "lock" => lock.clone(), "kind" => kind).record(Moment::now().since(since));
-    }
-}
-
-#[derive(Default)]
-pub(super) struct HoldOfLease(OnceLock<Hold>);
-
-impl HoldOfLease {
-    pub(super) fn get(&self) -> Hold {
-        self.0.get().cloned().unwrap_or_default()
-    }
-
-    pub(super) fn set(&self, hold: &Hold) {
-        // A lease has one guard that owns it; nested ones have no hold.
-        let _ = self.0.set(hold.clone());
-    }
-
-    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
-        if let Some(hold) = self.0.get() {
-            hold.ends(is_lost, reason);
-        }
+        self.callers.decrement(1);
+        let held = Moment::now().since(self.since);
+        histogram!(HOLD, "lock" => self.lock.clone(), "kind" => self.kind).record(held);
     }
 }

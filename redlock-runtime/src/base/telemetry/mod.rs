@@ -1,7 +1,11 @@
 //! What operators see of a call: metrics, spans and the log, each with its feature.
 //!
-//! Everything here is empty without those features, so callers need not know of them. Metrics name
-//! no keys, and nothing names a token.
+//! Callers need not know of the features: what observes through one is a field behind it, and
+//! without it the types here have nothing of that. Metrics name no keys, and nothing names a token.
+#![cfg_attr(
+    not(all(feature = "metrics", feature = "tracing")),
+    allow(unused_variables, clippy::unused_self, reason = "used with both features")
+)]
 
 mod events;
 mod log;
@@ -11,7 +15,8 @@ mod metrics;
 mod spans;
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::base::error::{LockError, LockErrorKind};
@@ -26,10 +31,10 @@ pub(crate) use log::{
 };
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) use log::{request_failed, request_not_served};
-pub(crate) use spans::{BodySpan, Entered};
 
 /// A manager starts.
 pub(crate) fn starts() {
+    #[cfg(feature = "metrics")]
     metrics::describe();
 }
 
@@ -50,7 +55,9 @@ pub(crate) fn outcome_of_error(error: &LockError) -> &'static str {
 /// What the engine tells of the wait of one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
+    #[cfg(feature = "metrics")]
     metrics: metrics::Call,
+    #[cfg(feature = "tracing")]
     span: spans::Call,
 }
 
@@ -66,22 +73,26 @@ pub(crate) enum HandOver {
 impl Call {
     /// It has a place in the queue, behind so many.
     pub(crate) fn queued(&self, in_front: u32) {
+        #[cfg(feature = "tracing")]
         self.span.queued(in_front);
     }
 
     /// It has waited for longer than the limit, with so many waiters of this process for the same
     /// lock.
     pub(crate) fn waits_long(&self, key: &str, waited: Duration, waiters_here: usize, found: &Found<'_>) {
+        #[cfg(feature = "tracing")]
         self.span.waits_long(key, waited, waiters_here, found);
     }
 
     /// A wait that was reported has ended.
     pub(crate) fn long_wait_ended(&self, key: &str, waited: Duration, outcome: &'static str) {
+        #[cfg(feature = "tracing")]
         self.span.long_wait_ended(key, waited, outcome);
     }
 
     /// The holder before this one has passed the lock on.
     pub(crate) fn handed_over(&self, by: HandOver) {
+        #[cfg(feature = "metrics")]
         self.metrics.handed_over(match by {
             HandOver::Server => "server",
             HandOver::Process => "process",
@@ -94,6 +105,7 @@ pub(crate) struct Lead {
     key: Arc<str>,
     term: u64,
     events: Events,
+    #[cfg(feature = "metrics")]
     metrics: metrics::Lead,
     /// Of the hold.
     span: BodySpan,
@@ -102,15 +114,23 @@ pub(crate) struct Lead {
 
 impl Lead {
     pub(crate) fn begins(label: &Arc<str>, key: &str, term: u64, events: &Events, span: BodySpan) -> Self {
-        let metrics = metrics::Lead::begins(label, term);
-        Self { key: key.into(), term, events: events.clone(), metrics, span, is_over: false }
+        Self {
+            key: key.into(),
+            term,
+            events: events.clone(),
+            #[cfg(feature = "metrics")]
+            metrics: metrics::Lead::begins(label, term),
+            span,
+            is_over: false,
+        }
     }
 
     /// `error`: that of the body.
     pub(crate) fn ends(&mut self, end: TermEnd, error: Option<&dyn Display>) {
         self.is_over = true;
+        #[cfg(feature = "metrics")]
         self.metrics.ends(end.as_str());
-        self.span.ends_term(end.as_str(), error);
+        self.span.term_ends(end, error);
         if let Some(error) = error {
             log::term_failed(&self.key, self.term, error);
         }
@@ -134,58 +154,92 @@ impl Drop for Lead {
 /// that, it was cancelled.
 #[derive(Debug)]
 pub(crate) struct Wait {
+    #[cfg(feature = "metrics")]
     metrics: metrics::Wait,
+    #[cfg(feature = "tracing")]
     span: spans::Wait,
 }
 
 impl Wait {
     /// The wait of the code that runs now.
     pub(crate) fn called() -> Self {
-        Self { metrics: metrics::Wait::called(), span: spans::Wait::called() }
+        Self {
+            #[cfg(feature = "metrics")]
+            metrics: metrics::Wait::called(),
+            #[cfg(feature = "tracing")]
+            span: spans::Wait::called(),
+        }
     }
 
     pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
-        Call { metrics: self.metrics.begins(origin, limit), span: self.span.begins(keys, origin, limit) }
+        Call {
+            #[cfg(feature = "metrics")]
+            metrics: self.metrics.begins(origin, limit),
+            #[cfg(feature = "tracing")]
+            span: self.span.begins(keys, origin, limit),
+        }
     }
 
     /// Enters the span, for the time of one poll.
     pub(crate) fn enter(&self) -> Entered<'_> {
-        self.span.enter()
+        Entered {
+            #[cfg(feature = "tracing")]
+            _span: self.span.enter(),
+            _of: PhantomData,
+        }
     }
 
     pub(crate) fn fails(&mut self, error: &LockError) {
-        self.metrics.ends(outcome_of_error(error));
+        #[cfg(feature = "tracing")]
         self.span.fails(error);
+        self.ends(outcome_of_error(error));
     }
 
     /// `is_run`: for a tick, or for a body that runs once.
     pub(crate) fn acquires(&mut self, fence: u64, limit: Limit, is_run: bool, events: &Events) -> Hold {
-        let loss = events::Loss::new(events);
-        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence, limit), loss };
-        self.metrics.ends(outcome_of_lock(is_run));
-        self.span.ends(outcome_of_lock(is_run));
-        hold
+        let is_observed = cfg!(any(feature = "metrics", feature = "tracing")) || events.is_some();
+        let observed = is_observed.then(|| Observed {
+            #[cfg(feature = "metrics")]
+            metrics: self.metrics.hold(),
+            #[cfg(feature = "tracing")]
+            span: self.span.hold(fence, limit),
+            loss: events::Loss::new(events),
+        });
+        self.ends(outcome_of_lock(is_run));
+        Hold(observed.map(Arc::new))
     }
 
     /// The caller holds all the locks already: no hold begins.
     pub(crate) fn joins(&mut self) {
+        #[cfg(feature = "metrics")]
         self.metrics.joins();
+        #[cfg(feature = "tracing")]
         self.span.ends("joined");
     }
 
     /// A body that runs once is done: its caller gets the result, and no hold begins.
     pub(crate) fn replays(&mut self) {
-        self.metrics.ends("replayed");
-        self.span.ends("replayed");
+        self.ends("replayed");
+    }
+
+    fn ends(&mut self, outcome: &'static str) {
+        #[cfg(feature = "metrics")]
+        self.metrics.ends(outcome);
+        #[cfg(feature = "tracing")]
+        self.span.ends(outcome);
     }
 }
 
 /// The hold of one call, for one key or several: until it is released or a lease is lost. It ends
-/// once, whichever thread ends it; clones are the same hold. The default is that of no call, or of
-/// a nested one, which is part of the outer hold.
+/// once, whichever thread ends it; clones are the same hold. The default, `None`, is that of no
+/// call, of a nested one, which is part of the outer hold, and of one that nothing observes.
 #[derive(Clone, Default)]
-pub(crate) struct Hold {
-    metrics: metrics::Hold,
+pub(crate) struct Hold(Option<Arc<Observed>>);
+
+struct Observed {
+    #[cfg(feature = "metrics")]
+    metrics: Option<metrics::Hold>,
+    #[cfg(feature = "tracing")]
     span: spans::Hold,
     loss: events::Loss,
 }
@@ -193,224 +247,95 @@ pub(crate) struct Hold {
 impl Hold {
     /// To be entered for each poll of the body.
     pub(crate) fn body_span(&self) -> BodySpan {
-        self.span.body_span()
+        BodySpan {
+            #[cfg(feature = "tracing")]
+            span: self.0.as_ref().map_or_else(tracing::Span::none, |observed| observed.span.body_span()),
+        }
     }
 
     /// The guard releases the lock.
     pub(crate) fn ends(&self) {
-        let reason = LostReason::Released;
-        self.metrics.ends(false, reason.as_str());
-        self.span.ends(reason);
+        if let Some(observed) = &self.0 {
+            observed.ends(LostReason::Released);
+        }
     }
 
     /// The release finds that the key was deleted or overwritten before.
     pub(crate) fn on_lost(&self, key: &str) {
         let reason = LostReason::KeyChanged;
-        self.metrics.ends(true, reason.as_str());
-        self.span.on_lost(key, reason);
-        self.loss.tell(key, reason);
+        if let Some(observed) = &self.0 {
+            observed.ends(reason);
+            lost(key, reason);
+            observed.loss.tell(key, reason);
+        }
     }
+}
+
+impl Observed {
+    fn ends(&self, reason: LostReason) {
+        #[cfg(feature = "metrics")]
+        self.metrics.iter().for_each(|hold| hold.ends(reason));
+        #[cfg(feature = "tracing")]
+        self.span.ends(reason);
+    }
+}
+
+/// The span of a hold, which lasts as long as its body.
+pub(crate) struct BodySpan {
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+}
+
+impl BodySpan {
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        Entered {
+            #[cfg(feature = "tracing")]
+            _span: self.span.enter(),
+            _of: PhantomData,
+        }
+    }
+
+    fn term_ends(&self, end: TermEnd, error: Option<&dyn Display>) {
+        #[cfg(feature = "tracing")]
+        spans::term_ends(&self.span, end.as_str(), error);
+    }
+}
+
+/// In a span until it is dropped, on this thread.
+pub(crate) struct Entered<'a> {
+    #[cfg(feature = "tracing")]
+    _span: tracing::span::Entered<'a>,
+    _of: PhantomData<&'a ()>,
 }
 
 /// The hold that a lease belongs to, once its caller has it.
 #[derive(Default)]
-pub(crate) struct HoldOfLease {
-    metrics: metrics::HoldOfLease,
-    span: spans::HoldOfLease,
-    loss: events::LossOfLease,
-}
+pub(crate) struct HoldOfLease(OnceLock<Arc<Observed>>);
 
 impl HoldOfLease {
     /// `over`: why the lease has ended, if it has.
     pub(crate) fn set(&self, key: &str, hold: &Hold, over: impl FnOnce() -> Option<LostReason>) {
-        self.metrics.set(&hold.metrics);
-        self.span.set(&hold.span);
-        self.loss.set(&hold.loss);
-        // It may have ended before this was set.
-        if let Some(reason) = over() {
-            self.ends(key, reason);
+        if let Some(observed) = &hold.0 {
+            // A lease has one guard that owns it; nested ones have no hold.
+            let _ = self.0.set(Arc::clone(observed));
+            // It may have ended before this was set.
+            if let Some(reason) = over() {
+                self.ends(key, reason);
+            }
         }
     }
 
     /// The hold of the caller; an empty one until the caller has the lock.
     pub(crate) fn get(&self) -> Hold {
-        Hold { metrics: self.metrics.get(), span: self.span.get(), loss: self.loss.get() }
+        Hold(self.0.get().cloned())
     }
 
     pub(crate) fn ends(&self, key: &str, reason: LostReason) {
-        let is_lost = reason.is_loss();
-        self.metrics.ends(is_lost, reason.as_str());
-        self.span.ends(reason);
-        if is_lost {
-            self.loss.tell(key, reason);
+        if let Some(observed) = self.0.get() {
+            observed.ends(reason);
+            if reason.is_loss() {
+                observed.loss.tell(key, reason);
+            }
         }
-    }
-}
-
-/// The metrics without the feature `metrics`: none.
-#[cfg(not(feature = "metrics"))]
-#[expect(clippy::unused_self, reason = "with the feature they are used")]
-mod metrics {
-    use std::sync::Arc;
-
-    use crate::base::limit::Limit;
-    use crate::base::owner::Origin;
-
-    pub(super) fn describe() {}
-
-    pub(super) fn reconnects() {}
-
-    #[derive(Clone, Debug, Default)]
-    pub(super) struct Call;
-
-    impl Call {
-        pub(super) fn handed_over(&self, _by: &'static str) {}
-    }
-
-    #[derive(Debug)]
-    pub(super) struct Wait;
-
-    impl Wait {
-        pub(super) fn called() -> Self {
-            Self
-        }
-
-        pub(super) fn begins(&mut self, _origin: &Origin, _limit: Limit) -> Call {
-            Call
-        }
-
-        pub(super) fn hold(&self) -> Hold {
-            Hold
-        }
-
-        pub(super) fn joins(&mut self) {}
-
-        pub(super) fn ends(&mut self, _outcome: &'static str) {}
-    }
-
-    #[derive(Clone, Default)]
-    pub(super) struct Hold;
-
-    impl Hold {
-        pub(super) fn ends(&self, _is_lost: bool, _reason: &'static str) {}
-    }
-
-    #[derive(Default)]
-    pub(super) struct HoldOfLease;
-
-    impl HoldOfLease {
-        pub(super) fn get(&self) -> Hold {
-            Hold
-        }
-
-        pub(super) fn set(&self, _hold: &Hold) {}
-
-        pub(super) fn ends(&self, _is_lost: bool, _reason: &'static str) {}
-    }
-
-    pub(super) struct Lead;
-
-    impl Lead {
-        pub(super) fn begins(_label: &Arc<str>, _term: u64) -> Self {
-            Self
-        }
-
-        pub(super) fn ends(&self, _end: &'static str) {}
-    }
-}
-
-/// The spans without the feature `tracing`: none.
-#[cfg(not(feature = "tracing"))]
-#[expect(clippy::unused_self, reason = "with the feature they are used")]
-mod spans {
-    use std::fmt::Display;
-    use std::marker::PhantomData;
-    use std::time::Duration;
-
-    use super::log::Found;
-    use crate::base::error::LockError;
-    use crate::base::limit::Limit;
-    use crate::base::outcome::LostReason;
-    use crate::base::owner::Origin;
-
-    pub(crate) struct Entered<'a>(PhantomData<&'a ()>);
-
-    #[derive(Clone, Debug, Default)]
-    pub(super) struct Call;
-
-    impl Call {
-        pub(super) fn queued(&self, _in_front: u32) {}
-
-        pub(super) fn waits_long(
-            &self,
-            _key: &str,
-            _waited: Duration,
-            _waiters_here: usize,
-            _found: &Found<'_>,
-        ) {
-        }
-
-        pub(super) fn long_wait_ended(&self, _key: &str, _waited: Duration, _outcome: &'static str) {}
-    }
-
-    #[derive(Debug)]
-    pub(super) struct Wait;
-
-    impl Wait {
-        pub(super) fn called() -> Self {
-            Self
-        }
-
-        pub(super) fn begins(&mut self, _keys: &[String], _origin: &Origin, _limit: Limit) -> Call {
-            Call
-        }
-
-        pub(super) fn enter(&self) -> Entered<'_> {
-            Entered(PhantomData)
-        }
-
-        pub(super) fn hold(&self, _fence: u64, _limit: Limit) -> Hold {
-            Hold
-        }
-
-        pub(super) fn ends(&mut self, _outcome: &'static str) {}
-
-        pub(super) fn fails(&mut self, _error: &LockError) {}
-    }
-
-    #[derive(Clone, Default)]
-    pub(super) struct Hold;
-
-    impl Hold {
-        pub(super) fn on_lost(&self, _key: &str, _reason: LostReason) {}
-
-        pub(super) fn body_span(&self) -> BodySpan {
-            BodySpan
-        }
-
-        pub(super) fn ends(&self, _reason: LostReason) {}
-    }
-
-    pub(crate) struct BodySpan;
-
-    impl BodySpan {
-        pub(crate) fn enter(&self) -> Entered<'_> {
-            Entered(PhantomData)
-        }
-
-        pub(super) fn ends_term(&self, _end: &'static str, _error: Option<&dyn Display>) {}
-    }
-
-    #[derive(Default)]
-    pub(super) struct HoldOfLease;
-
-    impl HoldOfLease {
-        pub(super) fn get(&self) -> Hold {
-            Hold
-        }
-
-        pub(super) fn set(&self, _hold: &Hold) {}
-
-        pub(super) fn ends(&self, _reason: LostReason) {}
     }
 }

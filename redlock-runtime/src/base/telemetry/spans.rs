@@ -2,11 +2,12 @@
 //! span at the time of its call.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::Span;
 use tracing::field::Empty;
+use tracing::span::Entered;
 
 use super::log::{self, Found, milliseconds, number};
 use crate::base::clock::Moment;
@@ -22,10 +23,13 @@ fn mark_failed(span: &Span, why: &dyn fmt::Display) {
     span.record("otel.status_description", tracing::field::display(why));
 }
 
-/// In the span until it is dropped, on this thread.
-pub(crate) struct Entered<'a>(
-    #[expect(dead_code, reason = "dropped to leave the span")] tracing::span::Entered<'a>,
-);
+/// The hold of `span` was a term. `error`: that of its body.
+pub(super) fn term_ends(span: &Span, end: &'static str, error: Option<&dyn fmt::Display>) {
+    span.record("term_end", end);
+    if let Some(error) = error {
+        mark_failed(span, error);
+    }
+}
 
 /// Of the wait. Shared, because each waiting attempt has it.
 #[derive(Clone, Debug, Default)]
@@ -106,13 +110,13 @@ impl Wait {
     }
 
     pub(super) fn enter(&self) -> Entered<'_> {
-        Entered(self.span.enter())
+        self.span.enter()
     }
 
     /// `fence` is zero where none was drawn.
     pub(super) fn hold(&self, fence: u64, limit: Limit) -> Hold {
         let Some(subject) = &self.subject else {
-            return Hold(None);
+            return Hold::default();
         };
         let fence = Some(fence).filter(|fence| *fence > 0).map(number);
         self.span.record("fencing_token", fence);
@@ -131,8 +135,7 @@ impl Wait {
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
-        let holding = Holding { span, since: Moment::now() };
-        Hold(Some(Arc::new(Mutex::new(Some(holding)))))
+        Hold(Mutex::new(Some(Holding { span, since: Moment::now() })))
     }
 
     pub(super) fn ends(&mut self, outcome: &'static str) {
@@ -148,7 +151,6 @@ impl Wait {
         if !matches!(error.kind(), LockErrorKind::Busy | LockErrorKind::TickTaken) {
             mark_failed(&self.span, error);
         }
-        self.ends(super::outcome_of_error(error));
     }
 }
 
@@ -158,10 +160,9 @@ impl Drop for Wait {
     }
 }
 
-/// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease
-/// may live on.
-#[derive(Clone, Default)]
-pub(super) struct Hold(Option<Arc<Mutex<Option<Holding>>>>);
+/// `None` after its end: the span is dropped, which closes it, and its lease may live on.
+#[derive(Default)]
+pub(super) struct Hold(Mutex<Option<Holding>>);
 
 struct Holding {
     span: Span,
@@ -169,68 +170,23 @@ struct Holding {
 }
 
 impl Hold {
-    fn holding(&self) -> Option<std::sync::MutexGuard<'_, Option<Holding>>> {
-        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    fn holding(&self) -> MutexGuard<'_, Option<Holding>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// After its end.
-    pub(super) fn on_lost(&self, key: &str, reason: LostReason) {
-        if self.0.is_some() {
-            log::lost(key, reason);
-        }
-    }
-
-    pub(super) fn body_span(&self) -> BodySpan {
-        let span = self.holding().and_then(|holding| Some(holding.as_ref()?.span.clone()));
-        BodySpan(span.unwrap_or_else(Span::none))
+    pub(super) fn body_span(&self) -> Span {
+        self.holding().as_ref().map_or_else(Span::none, |holding| holding.span.clone())
     }
 
     pub(super) fn ends(&self, reason: LostReason) {
         // Closed outside the mutex: a subscriber may do anything then.
-        let holding = self.holding().and_then(|mut holding| holding.take());
+        let holding = self.holding().take();
         if let Some(Holding { span, since }) = holding {
             span.record("outcome", reason.as_str());
             span.record("held_ms", milliseconds(Moment::now().since(since)));
             if reason.is_loss() {
                 mark_failed(&span, &reason);
             }
-        }
-    }
-}
-
-/// The span of a hold, which lasts as long as its body.
-pub(crate) struct BodySpan(Span);
-
-impl BodySpan {
-    pub(crate) fn enter(&self) -> Entered<'_> {
-        Entered(self.0.enter())
-    }
-
-    /// The hold was a term. `error`: that of its body.
-    pub(super) fn ends_term(&self, end: &'static str, error: Option<&dyn fmt::Display>) {
-        self.0.record("term_end", end);
-        if let Some(error) = error {
-            mark_failed(&self.0, error);
-        }
-    }
-}
-
-#[derive(Default)]
-pub(super) struct HoldOfLease(OnceLock<Hold>);
-
-impl HoldOfLease {
-    pub(super) fn get(&self) -> Hold {
-        self.0.get().cloned().unwrap_or_default()
-    }
-
-    pub(super) fn set(&self, hold: &Hold) {
-        // A lease has one guard that owns it; nested ones have no hold.
-        let _ = self.0.set(hold.clone());
-    }
-
-    pub(super) fn ends(&self, reason: LostReason) {
-        if let Some(hold) = self.0.get() {
-            hold.ends(reason);
         }
     }
 }
