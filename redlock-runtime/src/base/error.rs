@@ -477,60 +477,35 @@ const NOT_CONFIGURED: &str = "no lock manager is configured for this thread: kee
                               in the test, on the thread that makes the call, or call `LockManager::set_global` where the \
                               code runs on several threads; with the feature `testing`, REDLOCK_URL and REDIS_URL do not count";
 
+const NOT_LOCKED: &str = "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of \
+                          `run`, in the same task; a task or a thread that a body starts is not under its lock";
+
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
             Self::TimedOut { key, waited, holder, in_front } => {
                 write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))?;
-                match in_front {
-                    Some(1) => f.write_str(", with 1 waiter in front"),
-                    Some(in_front) if *in_front > 1 => write!(f, ", with {in_front} waiters in front"),
-                    _ => Ok(()),
-                }
+                write_in_front(f, *in_front)
             }
             Self::TickTaken { key, tick, by } => {
-                write!(f, "the tick of `{key}` at {} is taken, ", utc(*tick))?;
-                match &by.owner {
-                    Some(owner) => write!(f, "by {owner}")?,
-                    None => f.write_str("by a client of another kind")?,
-                }
-                f.write_str(": nothing is left to do until the next one")
+                let by: &dyn fmt::Display = by.owner.as_ref().map_or(&ANOTHER_KIND, |owner| owner);
+                let at = utc(*tick);
+                write!(
+                    f,
+                    "the tick of `{key}` at {at} is taken, by {by}: nothing is left to do until the next one"
+                )
             }
             Self::Deadlock { key, advice } => {
                 write!(f, "`{key}` is locked by the caller itself, which would wait for ever: {advice}")
             }
-            Self::QueueFull { key, waiters } => {
-                write!(
-                    f,
-                    "`{key}` is locked, and {waiters} callers wait for it already: `max_waiters` allows no more"
-                )
-            }
+            Self::QueueFull { key, waiters } => write_queue_full(f, key, *waiters),
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
-            Self::Fenced { key, fence } => write!(
-                f,
-                "`{key}` was locked by a later holder, so this write, with fencing token {fence}, was refused: drop the \
-                 transaction, and take the lock again where the work can be repeated"
-            ),
-            Self::KeyReused { key } => write!(
-                f,
-                "`{key}` stands for another request, which came before this one: use a key of its own for each request"
-            ),
-            Self::Interrupted { key, by, .. } => write!(
-                f,
-                "the body of `{key}`, which runs once, was interrupted in {}: see whether its effects are done, then `redlocked \
-                 once clear {key}` lets it run again",
-                by.runner()
-            ),
-            Self::Undecodable { key, reason } => write!(
-                f,
-                "the stored result of `{key}` cannot be decoded: {reason}. `redlocked once clear {key}` forgets it, and \
-                 `on_undecodable = \"rerun\"` runs the body again"
-            ),
-            Self::NotStored { key, reason, .. } => write!(
-                f,
-                "the body of `{key}`, which runs once, has run to its end, and its result was not stored: {reason}"
-            ),
+            Self::Fenced { key, fence } => write_fenced(f, key, *fence),
+            Self::KeyReused { key } => write_reused(f, key),
+            Self::Interrupted { key, by, .. } => write_interrupted(f, key, by),
+            Self::Undecodable { key, reason } => write_undecodable(f, key, reason),
+            Self::NotStored { key, reason, .. } => write_not_stored(f, key, reason),
             Self::NotReplicated { key, wanted, reached } => write!(
                 f,
                 "`{key}` was locked and released again: {reached} of {wanted} replicas confirmed it in time"
@@ -545,20 +520,70 @@ impl fmt::Display for LockError {
             Self::ManagerClosed { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
             Self::ManagerClosed { key: None, reason } => f.write_str(reason),
             Self::InvalidRequest { key, reason } => write!(f, "invalid request for `{key}`: {reason}"),
-            Self::ShutdownIncomplete { stopped, unreleased } => {
-                let locks = |count: usize| if count == 1 { "lock" } else { "locks" };
-                write!(f, "the shutdown reached its limit with {stopped} {} still held", locks(*stopped))?;
-                write!(f, "; {unreleased} {} not released: free when the ttl has passed", locks(*unreleased))
-            }
+            Self::ShutdownIncomplete { stopped, unreleased } => write_incomplete(f, *stopped, *unreleased),
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(NOT_CONFIGURED),
-            Self::NotLocked => f.write_str(
-                "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of `run`, in \
-                 the same task; a task or a thread that a body starts is not under its lock",
-            ),
+            Self::NotLocked => f.write_str(NOT_LOCKED),
         }
     }
+}
+
+fn write_in_front(f: &mut fmt::Formatter<'_>, in_front: Option<u32>) -> fmt::Result {
+    match in_front {
+        Some(1) => f.write_str(", with 1 waiter in front"),
+        Some(in_front) if in_front > 1 => write!(f, ", with {in_front} waiters in front"),
+        _ => Ok(()),
+    }
+}
+
+fn write_queue_full(f: &mut fmt::Formatter<'_>, key: &str, waiters: u32) -> fmt::Result {
+    write!(f, "`{key}` is locked, and {waiters} callers wait for it already: `max_waiters` allows no more")
+}
+
+fn write_fenced(f: &mut fmt::Formatter<'_>, key: &str, fence: u64) -> fmt::Result {
+    write!(
+        f,
+        "`{key}` was locked by a later holder, so this write, with fencing token {fence}, was refused: drop the transaction, \
+         and take the lock again where the work can be repeated"
+    )
+}
+
+fn write_reused(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
+    write!(
+        f,
+        "`{key}` stands for another request, which came before this one: use a key of its own for each request"
+    )
+}
+
+fn write_interrupted(f: &mut fmt::Formatter<'_>, key: &str, by: &Holder) -> fmt::Result {
+    write!(
+        f,
+        "the body of `{key}`, which runs once, was interrupted in {}: see whether its effects are done, then `redlocked once \
+         clear {key}` lets it run again",
+        by.runner()
+    )
+}
+
+fn write_undecodable(f: &mut fmt::Formatter<'_>, key: &str, reason: &str) -> fmt::Result {
+    write!(
+        f,
+        "the stored result of `{key}` cannot be decoded: {reason}. `redlocked once clear {key}` forgets it, and \
+         `on_undecodable = \"rerun\"` runs the body again"
+    )
+}
+
+fn write_not_stored(f: &mut fmt::Formatter<'_>, key: &str, reason: &str) -> fmt::Result {
+    write!(
+        f,
+        "the body of `{key}`, which runs once, has run to its end, and its result was not stored: {reason}"
+    )
+}
+
+fn write_incomplete(f: &mut fmt::Formatter<'_>, stopped: usize, unreleased: usize) -> fmt::Result {
+    let locks = |count: usize| if count == 1 { "lock" } else { "locks" };
+    write!(f, "the shutdown reached its limit with {stopped} {} still held", locks(stopped))?;
+    write!(f, "; {unreleased} {} not released: free when the ttl has passed", locks(unreleased))
 }
 
 /// The message, as [`Display`](fmt::Display); with `{:#?}` in the variant.

@@ -170,48 +170,32 @@ pub(super) fn waits_long(
     found: &Found<'_>,
 ) {
     let waited_ms = milliseconds(waited);
-    match found {
-        Found::Held { holder, in_front, waiters } => tracing::warn!(
-            target: "redlocked",
-            parent: span,
-            key,
-            waited_ms,
-            holder = &*holder.who(),
-            holder_function = holder.function(),
-            holder_asked_at = holder.asked().map(rfc3339),
-            holder_granted_at = holder.granted().map(rfc3339),
-            in_front = in_front.map(number),
-            waiters = number(*waiters),
-            waiters_here = number(waiters_here),
-            "a caller waits long for a lock that another one holds"
-        ),
-        Found::Free => tracing::warn!(
-            target: "redlocked",
-            parent: span,
-            key,
-            waited_ms,
-            waiters_here = number(waiters_here),
-            "a caller has waited long for a lock that is free now"
-        ),
-        Found::Refused { reason } => tracing::warn!(
-            target: "redlocked",
-            parent: span,
-            key,
-            waited_ms,
-            waiters_here = number(waiters_here),
-            error = reason,
-            "a caller waits long for a lock that Redis refuses"
-        ),
-        Found::Unknown { reason } => tracing::warn!(
-            target: "redlocked",
-            parent: span,
-            key,
-            waited_ms,
-            waiters_here = number(waiters_here),
-            error = reason,
-            "a caller waits long for a lock, and Redis does not say who holds it"
-        ),
-    }
+    let (error, message) = match found {
+        Found::Held { holder, in_front, waiters } => {
+            tracing::warn!(
+                target: "redlocked",
+                parent: span,
+                key,
+                waited_ms,
+                holder = &*holder.who(),
+                holder_function = holder.function(),
+                holder_asked_at = holder.asked().map(rfc3339),
+                holder_granted_at = holder.granted().map(rfc3339),
+                in_front = in_front.map(number),
+                waiters = number(*waiters),
+                waiters_here = number(waiters_here),
+                "a caller waits long for a lock that another one holds"
+            );
+            return;
+        }
+        Found::Free => (None, "a caller has waited long for a lock that is free now"),
+        Found::Refused { reason } => (Some(*reason), "a caller waits long for a lock that Redis refuses"),
+        Found::Unknown { reason } => {
+            (Some(*reason), "a caller waits long for a lock, and Redis does not say who holds it")
+        }
+    };
+    let waiters_here = number(waiters_here);
+    tracing::warn!(target: "redlocked", parent: span, key, waited_ms, waiters_here, error, "{message}");
 }
 
 #[cfg(feature = "tracing")]
