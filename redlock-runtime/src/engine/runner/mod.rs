@@ -403,21 +403,25 @@ impl LoopRunner {
                 self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
                 self.is_awaited.store(event_loop.is_awaited(), Ordering::SeqCst);
             }
-            Poll::Pending => {
-                let now = Moment::now();
-                let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
-                let due = event_loop.due().map(|due| self.clock.on_system(now, due));
-                let late_at = due.map(|due| due.max(now).after(delay(due)));
-                let heartbeat = if event_loop.has_requests() {
-                    Some(LONGEST_DELAY)
-                } else {
-                    event_loop.has_waiters().then_some(HEARTBEAT)
-                };
-                let heartbeat = heartbeat.map(|heartbeat| now.after(heartbeat));
-                self.set_late_at(late_at.into_iter().chain(heartbeat).min());
-            }
+            Poll::Pending => self.set_late_at(self.late_at(event_loop)),
         }
         turn
+    }
+
+    /// When a runtime that has not polled the loop again is late: after its deadline, or with the
+    /// next heartbeat.
+    #[inline]
+    fn late_at(&self, event_loop: &EventLoop) -> Option<Moment> {
+        let now = Moment::now();
+        let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
+        let due = event_loop.due().map(|due| self.clock.on_system(now, due));
+        let late_at = due.map(|due| due.max(now).after(delay(due)));
+        let heartbeat = if event_loop.has_requests() {
+            Some(LONGEST_DELAY)
+        } else {
+            event_loop.has_waiters().then_some(HEARTBEAT)
+        };
+        late_at.into_iter().chain(heartbeat.map(|heartbeat| now.after(heartbeat))).min()
     }
 
     /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get

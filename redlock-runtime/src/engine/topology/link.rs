@@ -538,74 +538,12 @@ impl Up {
         if let Kind::Redis(connection) = &mut self.connection.kind {
             connection.drive(cx, self.connection.pushes.room());
         }
-        // Before the replies, so that the caller that is inside now runs before those that are
-        // answered: all waiters of the lock wait for it. The table keeps a grant until the request
-        // of its waiter is answered. Not two in a row: a flood of forged ones must not hold the
-        // replies up.
-        if !std::mem::take(&mut self.grant_was_first)
-            && !self.in_flight.is_empty()
-            && let Some(grant) = self.connection.pushes.poll_grant(cx)
-        {
-            self.grant_was_first = true;
+        if let Some(grant) = self.poll_grant(cx) {
             self.on_answer(now);
             return Poll::Ready(Ok(TransportEvent::Push(grant)));
         }
-        let silent_since = self.silent_since();
-        if let Some(batch) = self.in_flight.front_mut() {
-            let answered = match (&mut batch.replies, &mut self.connection.kind) {
-                (Awaited::FromServer(expected), Kind::Redis(connection)) => connection.poll_replies(expected),
-                (Awaited::FromMemory(replies), _) => replies.as_mut().poll(cx),
-                (Awaited::FromServer(_), Kind::Memory { .. }) => Poll::Pending,
-            };
-            match answered {
-                Poll::Ready(Ok(mut replies)) => {
-                    self.on_answer(now);
-                    let Some(batch) = self.in_flight.pop_front() else {
-                        return Poll::Pending;
-                    };
-                    self.window.answered(batch.requests.len(), batch.sent, now);
-                    if let (Awaited::FromServer(expected), Kind::Redis(connection)) =
-                        (&batch.replies, &mut self.connection.kind)
-                    {
-                        connection.doubt(now, expected, &batch.requests, &mut replies);
-                    }
-                    let has_refusals = replies.iter().any(|reply| matches!(reply, Reply::Refused(_)));
-                    // Another request may have each reply from now on.
-                    if has_refusals
-                        && self.in_doubt_until.is_none_or(|until| until <= now)
-                        && let Some(reason) = replies.iter().find_map(out_of_order)
-                    {
-                        self.in_doubt_until = Some(now.after(IN_DOUBT));
-                        self.in_flight.push_front(batch);
-                        return Poll::Ready(Err(reason));
-                    }
-                    // The batch counts as unanswered: its requests are sent again over the next
-                    // connection.
-                    let hands_over = self.connection.hands_over();
-                    if has_refusals
-                        && let Some(reason) =
-                            replies.iter().find_map(|reply| ends_connection(reply, hands_over))
-                    {
-                        let is_refused = |reply: &Reply| matches!(reply, Reply::Refused(refusal) if refusal.has_done_nothing(true));
-                        let answered = batch.requests.iter().zip(&replies);
-                        let refused = answered.filter(|(_, reply)| is_refused(reply));
-                        self.refused = refused.map(|(request, _)| request.clone()).collect();
-                        self.in_flight.push_front(batch);
-                        return Poll::Ready(Err(reason.into()));
-                    }
-                    if let Kind::Redis(connection) = &mut self.connection.kind {
-                        connection.answered(batch.sent, now, &batch.requests, &mut replies);
-                    }
-                    let Batch { sent, requests, .. } = batch;
-                    return Poll::Ready(Ok(TransportEvent::Replies { sent, requests, replies }));
-                }
-                Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
-                Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
-                    let reason = format!("Redis did not answer within {io_timeout:?}");
-                    return Poll::Ready(Err(reason.into()));
-                }
-                Poll::Pending => {}
-            }
+        if let Poll::Ready(answered) = self.poll_oldest_batch(cx, now, io_timeout) {
+            return Poll::Ready(answered);
         }
         // After the replies: any other push that follows a reply on the wire is told after it.
         let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
@@ -614,13 +552,107 @@ impl Up {
         };
         // The server is alive.
         self.on_answer(now);
-        match pushed {
-            ConnectionEvent::Changed(names) => Poll::Ready(Ok(TransportEvent::Changed(names))),
-            ConnectionEvent::Push(push) => Poll::Ready(Ok(TransportEvent::Push(push))),
-            ConnectionEvent::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
-            ConnectionEvent::Closed(reason) => Poll::Ready(Err(reason)),
-            ConnectionEvent::Superseded => Poll::Ready(Err("Sentinel reports another primary now".into())),
+        Poll::Ready(match pushed {
+            ConnectionEvent::Changed(names) => Ok(TransportEvent::Changed(names)),
+            ConnectionEvent::Push(push) => Ok(TransportEvent::Push(push)),
+            ConnectionEvent::InboxMoved => Err(INBOX_MOVED.into()),
+            ConnectionEvent::Closed(reason) => Err(reason),
+            ConnectionEvent::Superseded => Err("Sentinel reports another primary now".into()),
+        })
+    }
+
+    /// A grant that has arrived while replies are awaited.
+    ///
+    /// It comes before the replies, so that the caller that is inside now runs before those that
+    /// are answered: all waiters of the lock wait for it. The table keeps a grant until the request
+    /// of its waiter is answered. Not two in a row: a flood of forged ones must not hold the replies
+    /// up.
+    #[inline]
+    fn poll_grant(&mut self, cx: &mut Context<'_>) -> Option<Push> {
+        if std::mem::take(&mut self.grant_was_first) || self.in_flight.is_empty() {
+            return None;
         }
+        let grant = self.connection.pushes.poll_grant(cx);
+        self.grant_was_first = grant.is_some();
+        grant
+    }
+
+    /// Ready with the replies to the oldest batch, or with the reason why the connection ends.
+    #[inline]
+    fn poll_oldest_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+    ) -> Poll<Result<TransportEvent, Arc<str>>> {
+        let silent_since = self.silent_since();
+        let Some(batch) = self.in_flight.front_mut() else {
+            return Poll::Pending;
+        };
+        let answered = match (&mut batch.replies, &mut self.connection.kind) {
+            (Awaited::FromServer(expected), Kind::Redis(connection)) => connection.poll_replies(expected),
+            (Awaited::FromMemory(replies), _) => replies.as_mut().poll(cx),
+            (Awaited::FromServer(_), Kind::Memory { .. }) => Poll::Pending,
+        };
+        match answered {
+            Poll::Ready(Ok(replies)) => match self.in_flight.pop_front() {
+                Some(batch) => Poll::Ready(self.on_replies(now, batch, replies)),
+                None => Poll::Pending,
+            },
+            Poll::Ready(Err(broke)) => Poll::Ready(Err(broke.reason)),
+            Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
+                Poll::Ready(Err(format!("Redis did not answer within {io_timeout:?}").into()))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Returns the reason where the replies end the connection.
+    #[inline]
+    fn on_replies(
+        &mut self,
+        now: Moment,
+        batch: Batch,
+        mut replies: Vec<Reply>,
+    ) -> Result<TransportEvent, Arc<str>> {
+        self.on_answer(now);
+        self.window.answered(batch.requests.len(), batch.sent, now);
+        if let (Awaited::FromServer(expected), Kind::Redis(connection)) =
+            (&batch.replies, &mut self.connection.kind)
+        {
+            connection.doubt(now, expected, &batch.requests, &mut replies);
+        }
+        if replies.iter().any(|reply| matches!(reply, Reply::Refused(_)))
+            && let Some(reason) = self.end_after(now, &batch.requests, &replies)
+        {
+            // The batch counts as unanswered: its requests are sent again over the next connection.
+            self.in_flight.push_front(batch);
+            return Err(reason);
+        }
+        if let Kind::Redis(connection) = &mut self.connection.kind {
+            connection.answered(batch.sent, now, &batch.requests, &mut replies);
+        }
+        let Batch { sent, requests, .. } = batch;
+        Ok(TransportEvent::Replies { sent, requests, replies })
+    }
+
+    /// Why the connection ends after these replies, among which are refusals; `None` if it does not.
+    #[cold]
+    fn end_after(&mut self, now: Moment, requests: &[(Id, Request)], replies: &[Reply]) -> Option<Arc<str>> {
+        // Another request may have each reply from now on.
+        if self.in_doubt_until.is_none_or(|until| until <= now)
+            && let Some(reason) = replies.iter().find_map(out_of_order)
+        {
+            self.in_doubt_until = Some(now.after(IN_DOUBT));
+            return Some(reason);
+        }
+        let hands_over = self.connection.hands_over();
+        let reason = replies.iter().find_map(|reply| ends_connection(reply, hands_over))?;
+        let is_refused =
+            |reply: &Reply| matches!(reply, Reply::Refused(refusal) if refusal.has_done_nothing(true));
+        let refused = requests.iter().zip(replies).filter(|(_, reply)| is_refused(reply));
+        self.refused = refused.map(|(request, _)| request.clone()).collect();
+        Some(reason.into())
     }
 }
 
