@@ -108,12 +108,107 @@ impl Store {
         })
     }
 
+    /// Executes a request for one lock.
+    fn execute(&mut self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
+        let Self { locks, clock, ticks, records, observers, .. } = self;
+        let lock = locks.entry(Arc::clone(&request.name)).or_default();
+        let before = lock.leader();
+        drop(lock.holder.take_if(|holder| holder.expires <= now));
+        lock.drop_expired(&request.name, inbox, now);
+        let reply = Execution { request, inbox, now, lock, clock, ticks, records }.reply();
+        if lock.leader() != before {
+            tell_observers(&request.name, observers.remove(&request.name));
+        }
+        if lock.is_free() && lock.queue.is_empty() {
+            locks.remove(&request.name);
+        }
+        reply
+    }
+
     /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
     fn forget_expired(&mut self, now: Moment) {
         if self.locks.len() > self.purge_above {
             self.locks.retain(|_, lock| lock.is_held(now) || !lock.queue.is_empty());
             self.purge_above = 2 * self.locks.len().max(32);
         }
+    }
+}
+
+/// A request for a lock, with what it may change.
+struct Execution<'a> {
+    request: &'a Request,
+    inbox: &'a Inbox,
+    now: Moment,
+    lock: &'a mut Lock,
+    /// The last fencing token.
+    clock: &'a mut u64,
+    ticks: &'a mut Ticks,
+    records: &'a mut Records,
+}
+
+impl Execution<'_> {
+    fn reply(mut self) -> Reply {
+        let Self { request, inbox, now, ref mut lock, ref mut clock, .. } = self;
+        match request.action {
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => Reply::Acquire(self.acquire(mode)),
+            Action::Watch | Action::WatchHolder => lock.watch(&request.token, now),
+            Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
+            Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
+            Action::Draw => lock.draw(request, now, clock),
+            Action::Reserve { count } => lock.reserve(request, count, clock),
+            Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
+            Action::RaiseFence { fence } => lock.raise_fence(request, fence, clock),
+            Action::Repair { .. } if lock.holder.is_none() => {
+                lock.hold(&request.token, now, request.lasts(), inbox);
+                Reply::Free
+            }
+            Action::Renew { shortens, .. } | Action::Repair { shortens } => self.renew(shortens),
+            Action::ExpireLater => {
+                if lock.is(&request.token) {
+                    lock.claim = None;
+                }
+                self.renew(true)
+            }
+            Action::Release => self.release(),
+            Action::Announce => lock.announce(request),
+            Action::TakeAway => lock.take_from(request),
+            Action::ForceRelease => lock.force_release(&request.name, now, clock),
+            Action::Inspect
+            | Action::Leader
+            | Action::LastTick
+            | Action::ClearTick
+            | Action::List { .. }
+            | Action::Ping { .. }
+            | Action::Record
+            | Action::ClearRecord
+            | Action::WatchLeader => Reply::Found(lock.found(now)),
+        }
+    }
+
+    fn acquire(self, mode: Mode) -> Verdict {
+        let Self { request, inbox, now, lock, clock, ticks, records } = self;
+        let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
+        match &request.kind {
+            Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
+            Kind::Once(of) => records.acquire(request, of, lock, now, acquire),
+            Kind::Counted { limit, .. } => lock.enter(request, *limit, mode, inbox, now, clock),
+            _ => lock.acquire(request, mode, inbox, now, clock),
+        }
+    }
+
+    fn renew(self, shortens: bool) -> Reply {
+        let Self { request, now, lock, records, .. } = self;
+        records.prolong(request, lock, now);
+        lock.renew(request, now, shortens)
+    }
+
+    fn release(self) -> Reply {
+        let Self { request, now, lock, clock, ticks, records, .. } = self;
+        if records.finish(request, lock, now) {
+            return Reply::Done;
+        }
+        ticks.end(request, lock.is(&request.token), now);
+        lock.release(request, now, clock)
     }
 }
 
@@ -257,79 +352,7 @@ impl MemoryNode {
         if let Some(reply) = store.answer(request, inbox, now) {
             return reply;
         }
-        let Store { locks, clock, ticks, records, observers, .. } = &mut *store;
-        let lock = locks.entry(Arc::clone(&request.name)).or_default();
-        let before = lock.leader();
-        drop(lock.holder.take_if(|holder| holder.expires <= now));
-        lock.drop_expired(&request.name, inbox, now);
-        let reply = match request.action {
-            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
-                let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
-                Reply::Acquire(match &request.kind {
-                    Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
-                    Kind::Once(of) => records.acquire(request, of, lock, now, acquire),
-                    Kind::Counted { limit, .. } => lock.enter(request, *limit, mode, inbox, now, clock),
-                    _ => lock.acquire(request, mode, inbox, now, clock),
-                })
-            }
-            Action::Release if records.finish(request, lock, now) => Reply::Done,
-            Action::Watch | Action::WatchHolder => match lock.expires(&request.token) {
-                Some(expires) => Reply::HeldFor { left: expires.since(now) },
-                None if lock.is_free() => Reply::Free,
-                None => Reply::NotHeld,
-            },
-            Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
-            Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
-            Action::Draw => lock.draw(request, now, clock),
-            Action::Reserve { count } => lock.reserve(request, count, clock),
-            Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
-            Action::RaiseFence { fence } => lock.raise_fence(request, fence, clock),
-            Action::Repair { .. } if lock.holder.is_none() => {
-                lock.hold(&request.token, now, request.lasts(), inbox);
-                Reply::Free
-            }
-            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
-                records.prolong(request, lock, now);
-                lock.renew(request, now, shortens)
-            }
-            Action::ExpireLater => {
-                if lock.is(&request.token) {
-                    lock.claim = None;
-                }
-                records.prolong(request, lock, now);
-                lock.renew(request, now, true)
-            }
-            Action::Release => {
-                ticks.end(request, lock.is(&request.token), now);
-                lock.release(request, now, clock)
-            }
-            Action::Announce => lock.announce(request),
-            Action::TakeAway => lock.take_from(request),
-            Action::ForceRelease => {
-                let found = lock.found(now);
-                lock.take_away(&request.name);
-                if found.is_some() {
-                    lock.let_in(&request.name, None, now, clock);
-                }
-                Reply::Found(found)
-            }
-            Action::Inspect
-            | Action::Leader
-            | Action::LastTick
-            | Action::ClearTick
-            | Action::List { .. }
-            | Action::Ping { .. }
-            | Action::Record
-            | Action::ClearRecord
-            | Action::WatchLeader => Reply::Found(lock.found(now)),
-        };
-        if lock.leader() != before {
-            tell_observers(&request.name, observers.remove(&request.name));
-        }
-        if lock.is_free() && lock.queue.is_empty() {
-            locks.remove(&request.name);
-        }
-        reply
+        store.execute(request, inbox, now)
     }
 }
 
@@ -737,6 +760,15 @@ impl Lock {
         }
     }
 
+    fn force_release(&mut self, name: &Arc<str>, now: Moment, clock: &mut u64) -> Reply {
+        let found = self.found(now);
+        self.take_away(name);
+        if found.is_some() {
+            self.let_in(name, None, now, clock);
+        }
+        Reply::Found(found)
+    }
+
     /// All holders have lost the lock to an operator, or to a fault.
     fn take_away(&mut self, name: &Arc<str>) {
         let holder = self.holder.take().map(|holder| (holder.token, holder.inbox));
@@ -754,6 +786,14 @@ impl Lock {
     fn expires(&self, token: &Token) -> Option<Moment> {
         let holder = self.holder.as_ref().filter(|holder| holder.token == *token);
         holder.map(|holder| holder.expires).or_else(|| self.inside.get(token).map(|member| member.expires))
+    }
+
+    fn watch(&self, token: &Token, now: Moment) -> Reply {
+        match self.expires(token) {
+            Some(expires) => Reply::HeldFor { left: expires.since(now) },
+            None if self.is_free() => Reply::Free,
+            None => Reply::NotHeld,
+        }
     }
 
     fn found(&self, now: Moment) -> Option<Inspection> {
