@@ -132,24 +132,20 @@ pub(crate) struct HandshakeCommands {
     sharded: Option<usize>,
     plain: Option<usize>,
     inbox: String,
-    /// The key that they are tried on, and each with its place.
-    commands: Option<(String, Vec<(&'static str, usize)>)>,
+    commands: Option<TriedCommands>,
     native_delete: Option<[(usize, NativeDelete); 2]>,
     clock: Option<usize>,
 }
+
+/// The key that the commands of the scripts are tried on, and each with its place.
+type TriedCommands = (String, Vec<(&'static str, usize)>);
 
 impl HandshakeCommands {
     pub(crate) fn new(params: &HandshakeParams<'_>) -> Self {
         let HandshakeParams { keyspace, inbox, elsewhere, .. } = *params;
         let mut pipeline = Pipeline::default();
+        let kill = add_end_of(&mut pipeline, params.stale.as_ref());
         let mut add = |words: &[&str]| pipeline.add(words);
-        // First of all: a late request over the earlier connection could take a lock that no caller
-        // waits for. Without an earlier one it closes none, and shows whether the next one may.
-        let (id, address) = match &params.stale {
-            Some(Client { id, address }) => (&**id, &**address),
-            None => (NO_CLIENT, "0.0.0.0:0"),
-        };
-        let kill = add(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
         let client = add(&["CLIENT", "INFO"]);
         // For operators. Access rules may forbid it, and nothing needs it.
         add(&["CLIENT", "SETNAME", &format!("redlocked:{}", owner::process_name())]);
@@ -178,40 +174,10 @@ impl HandshakeCommands {
             // Each slot has a clock, and each acquire raises its own.
             Keyspace::Cluster { .. } => (elsewhere, None),
         };
-        let commands = try_on.map(|name| {
-            let unused = format!("{name}{QUEUE}");
-            let tried = tried_commands(&unused, inbox).map(|(command, arguments)| {
-                let words: Vec<_> = iter::once(command).chain(arguments).collect();
-                (command, add(&words))
-            });
-            (unused, tried.to_vec())
-        });
-        // An unknown command is an error as any other.
-        let native_delete = commands.as_ref().filter(|_| !params.one_of_several).map(|(unused, _)| {
-            [
-                (add(&["DELIFEQ", unused, ""]), NativeDelete::DelIfEq),
-                (add(&["DELEX", unused, "IFEQ", ""]), NativeDelete::DelEx),
-            ]
-        });
-        // Raises the clock of fencing tokens to the server's time. If this fails, the acquires
-        // raise it.
-        let above_all = ABOVE_ALL.to_string();
-        let clock = clock.map(|clock| {
-            add(&[
-                "EVAL",
-                Script::Raise.source(EVALUATED),
-                "3",
-                clock,
-                clock,
-                clock,
-                "",
-                "",
-                "",
-                "",
-                "",
-                &above_all,
-            ])
-        });
+        let commands = try_on.map(|name| add_tried_commands(&mut pipeline, format!("{name}{QUEUE}"), inbox));
+        let native_delete = commands.as_ref().filter(|_| !params.one_of_several);
+        let native_delete = native_delete.map(|(unused, _)| add_native_deletes(&mut pipeline, unused));
+        let clock = clock.map(|clock| add_raise(&mut pipeline, clock));
         Self {
             pipeline,
             kill,
@@ -536,6 +502,38 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
+}
+
+/// Closes the connection before this one, first of all: a late request over it could take a lock
+/// that no caller waits for. Without one the command closes none, and shows whether the next
+/// connection may close this one.
+fn add_end_of(pipeline: &mut Pipeline, stale: Option<&Client>) -> usize {
+    let (id, address) = stale.map_or((NO_CLIENT, "0.0.0.0:0"), |Client { id, address }| (id, address));
+    pipeline.add(&["CLIENT", "KILL", "ID", id, "ADDR", address])
+}
+
+fn add_tried_commands(pipeline: &mut Pipeline, key: String, inbox: &str) -> TriedCommands {
+    let tried = tried_commands(&key, inbox).map(|(command, arguments)| {
+        let words: Vec<_> = iter::once(command).chain(arguments).collect();
+        (command, pipeline.add(&words))
+    });
+    let tried = tried.to_vec();
+    (key, tried)
+}
+
+/// An unknown command is an error as any other.
+fn add_native_deletes(pipeline: &mut Pipeline, unused: &str) -> [(usize, NativeDelete); 2] {
+    [
+        (pipeline.add(&["DELIFEQ", unused, ""]), NativeDelete::DelIfEq),
+        (pipeline.add(&["DELEX", unused, "IFEQ", ""]), NativeDelete::DelEx),
+    ]
+}
+
+/// Raises the clock of fencing tokens to the server's time. If this fails, the acquires raise it.
+fn add_raise(pipeline: &mut Pipeline, clock: &str) -> usize {
+    let above_all = ABOVE_ALL.to_string();
+    let source = Script::Raise.source(EVALUATED);
+    pipeline.add(&["EVAL", source, "3", clock, clock, clock, "", "", "", "", "", &above_all])
 }
 
 /// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it

@@ -18,7 +18,7 @@ use super::connect::handshake::{
 use super::connect::login::CredentialSource;
 use super::connect::login::{Login, Speak, refuses_resp3};
 use super::connect::server_address::{Place, ServerAddress};
-use super::connect::server_identity::{NodeIdentity, ServerIdentities};
+use super::connect::server_identity::{ClaimedIdentity, NodeIdentity, ServerIdentities};
 use super::connect::stale_connection::StaleConnection;
 use super::connect::tls::{Tls, TlsSettings};
 use super::connect::{Opening, open};
@@ -276,7 +276,35 @@ impl RedisNode {
             keyspace: self.keyspace.clone(),
             seen: self.seen.clone(),
         });
-        let handshake = HandshakeCommands::new(&HandshakeParams {
+        let handshake = self.shake_hands(&mut exchange, speaks_resp3, timeout).await?;
+        let identity = handshake.run_id.map(|run_id| self.claim_identity(run_id)).transpose()?.flatten();
+        let session = Session {
+            sharded: handshake.sharded,
+            server_info: handshake.server_info,
+            queues: self.identity.is_none() && handshake.allows_queues,
+            may_not_count: handshake.may_not_count,
+            reads_parts: handshake.reads_parts,
+            server_time: handshake.server_time,
+            abilities: handshake.abilities,
+            late_requests: handshake.late_requests,
+            native_delete: handshake.native_delete,
+            keyspace: self.keyspace,
+            inbox: self.inbox,
+            foreign_clients: self.foreign_clients,
+            seen: self.seen,
+            _identity: identity,
+        };
+        Ok(RedisConnection::new(exchange, session))
+    }
+
+    /// Finds out what the server can do.
+    async fn shake_hands(
+        &self,
+        exchange: &mut Exchange,
+        speaks_resp3: bool,
+        timeout: Duration,
+    ) -> Result<Handshake, Disconnected> {
+        let commands = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
             elsewhere: self.elsewhere.as_deref(),
@@ -286,66 +314,35 @@ impl RedisNode {
             stale: self.stale.get(),
         });
         let asked_at = Moment::now();
-        let answers = match tokio::time::timeout(timeout, handshake.send(&mut exchange)).await {
+        let answers = match tokio::time::timeout(timeout, commands.send(exchange)).await {
             Ok(answers) => answers.map_err(|interrupted| self.interrupted(&interrupted))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
-        let Handshake {
-            abilities,
-            allows_queues,
-            may_not_count,
-            reads_parts,
-            sharded,
-            server_time,
-            server_info,
-            run_id,
-            late_requests,
-            native_delete,
-            no_hand_over,
-            may_evict,
-        } = handshake
-            .read(&answers, Moment::now().since(asked_at))
-            .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
-        if let Some(reason) = may_evict {
+        let handshake = commands.read(&answers, Moment::now().since(asked_at));
+        let handshake = handshake.map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        if let Some(reason) = &handshake.may_evict {
             // A refusal now would lose the locks that are held: the policy was changed since.
             if !self.is_known.load(Relaxed) {
-                return Err(self.unsuitable(&reason));
+                return Err(self.unsuitable(reason));
             }
             telemetry::may_evict(&reason.words, &self.address.place.to_string());
         }
         self.is_known.store(true, Relaxed);
         // Not for a server that was refused: at another address, it knows nothing of the connection
         // that is to be closed.
-        self.stale.set(handshake.client(&answers));
-        if let Some(reason) = no_hand_over {
-            telemetry::cannot_hand_over(&reason, &self.address.place.to_string(), abilities.tracks_changes);
+        self.stale.set(commands.client(&answers));
+        if let Some(reason) = &handshake.no_hand_over {
+            let server = self.address.place.to_string();
+            telemetry::cannot_hand_over(reason, &server, handshake.abilities.tracks_changes);
         }
-        let claimed = match (&self.identity, run_id) {
-            (Some(identity), Some(run_id)) => {
-                let refused = |reason| Disconnected { reason, is_permanent: true };
-                Some(identity.take(run_id, self.address.place.to_string()).map_err(refused)?)
-            }
-            _ => None,
-        };
-        let Self { keyspace, inbox, foreign_clients, identity, seen, .. } = self;
-        let queues = identity.is_none() && allows_queues;
-        let session = Session {
-            keyspace,
-            inbox,
-            sharded,
-            server_info,
-            foreign_clients,
-            queues,
-            may_not_count,
-            reads_parts,
-            server_time,
-            abilities,
-            late_requests,
-            native_delete,
-            seen,
-            _identity: claimed,
-        };
-        Ok(RedisConnection::new(exchange, session))
+        Ok(handshake)
+    }
+
+    /// In a quorum, no other node may be this server.
+    fn claim_identity(&self, run_id: String) -> Result<Option<ClaimedIdentity>, Disconnected> {
+        let Some(identity) = &self.identity else { return Ok(None) };
+        let claimed = identity.take(run_id, self.address.place.to_string());
+        claimed.map(Some).map_err(|reason| Disconnected { reason, is_permanent: true })
     }
 
     /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so

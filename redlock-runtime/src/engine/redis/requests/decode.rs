@@ -32,61 +32,8 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
             let script = script.map(|script| script.source(dialect));
             Reply::Refused(refusal_in(&error, script))
         }
-        (
-            Action::Renew { .. }
-            | Action::ExpireLater
-            | Action::Release
-            | Action::TakeAway
-            | Action::Announce
-            | Action::ClearRecord
-            | Action::ClearTick
-            | Action::Repair { .. }
-            | Action::RaiseFence { .. },
-            Value::Int(1),
-        )
-        | (Action::WatchLeader, Value::Int(_))
-        | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
-        (Action::Watch, Value::Int(left)) if left > 0 => {
-            Reply::HeldFor { left: Duration::from_millis(left.unsigned_abs()) }
-        }
-        (
-            Action::Renew { .. }
-            | Action::ExpireLater
-            | Action::Release
-            | Action::TakeAway
-            | Action::Reserve { .. }
-            | Action::Draw
-            | Action::Announce
-            | Action::ClearRecord
-            | Action::ClearTick
-            | Action::Repair { .. }
-            | Action::RaiseFence { .. }
-            | Action::Watch,
-            Value::Int(0),
-        )
-        | (Action::WatchHolder, Value::Int(1)) => Reply::NotHeld,
-        (Action::Repair { .. }, Value::Int(2))
-        | (Action::Watch, Value::Int(-1))
-        | (Action::WatchHolder, Value::Int(0)) => Reply::Free,
-        (Action::Release | Action::Renew { .. } | Action::ExpireLater, Value::Int(2)) => {
-            Reply::Refused(Refusal::Unfinished)
-        }
-        (Action::Reserve { .. } | Action::Draw, Value::Int(last)) if last > 0 => {
-            Reply::Reserved { last: last.unsigned_abs() }
-        }
-        (Action::Vote { fence, .. }, Value::Int(clock)) if clock > 0 && clock.unsigned_abs() >= fence => {
-            Reply::Voted { clock: clock.unsigned_abs() }
-        }
-        // Zero for a request that is not fenced.
-        (Action::Acquire(mode), Value::Int(fence)) if fence >= 0 && mode.has_waited() => {
-            Reply::Acquire(Verdict::Claimed { fence: fence.unsigned_abs() })
-        }
-        (Action::Redeem, Value::Int(none @ (-1 | -2))) => {
-            Reply::Acquire(Verdict::NoTicket { is_free: none == -2 })
-        }
-        (Action::Acquire(_) | Action::Redeem, Value::Int(fence)) if fence >= 0 => {
-            Reply::Acquire(Verdict::Granted { fence: fence.unsigned_abs() })
-        }
+        (_, Value::Int(number)) => read_number(action, number),
+        (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
         (Action::Acquire(_), Value::Array(parts)) if script == Some(Script::Tick) => {
             read_of_tick(parts, |answer| read(action, None, answer, dialect))
         }
@@ -100,6 +47,63 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
         (Action::Record, Value::BulkString(record)) => read_run(&record),
         (_, other) => nonsense(&other),
     }
+}
+
+/// What a script or a command says with a number.
+#[inline]
+fn read_number(action: Action, number: i64) -> Reply {
+    match (action, number) {
+        (
+            Action::Renew { .. }
+            | Action::ExpireLater
+            | Action::Release
+            | Action::TakeAway
+            | Action::Announce
+            | Action::ClearRecord
+            | Action::ClearTick
+            | Action::Repair { .. }
+            | Action::RaiseFence { .. },
+            1,
+        )
+        | (Action::WatchLeader, _) => Reply::Done,
+        (
+            Action::Renew { .. }
+            | Action::ExpireLater
+            | Action::Release
+            | Action::TakeAway
+            | Action::Reserve { .. }
+            | Action::Draw
+            | Action::Announce
+            | Action::ClearRecord
+            | Action::ClearTick
+            | Action::Repair { .. }
+            | Action::RaiseFence { .. }
+            | Action::Watch,
+            0,
+        )
+        | (Action::WatchHolder, 1) => Reply::NotHeld,
+        (Action::Repair { .. }, 2) | (Action::Watch, -1) | (Action::WatchHolder, 0) => Reply::Free,
+        (Action::Release | Action::Renew { .. } | Action::ExpireLater, 2) => {
+            Reply::Refused(Refusal::Unfinished)
+        }
+        (Action::Redeem, -2 | -1) => Reply::Acquire(Verdict::NoTicket { is_free: number == -2 }),
+        _ => read_quantity(action, number).unwrap_or_else(|| nonsense(&Value::Int(number))),
+    }
+}
+
+/// A fencing token, or a time.
+#[inline]
+fn read_quantity(action: Action, number: i64) -> Option<Reply> {
+    let number = u64::try_from(number).ok()?;
+    Some(match action {
+        Action::Watch => Reply::HeldFor { left: Duration::from_millis(number) },
+        Action::Reserve { .. } | Action::Draw => Reply::Reserved { last: number },
+        Action::Vote { fence, .. } if number >= fence.max(1) => Reply::Voted { clock: number },
+        // Zero for a request that is not fenced.
+        Action::Acquire(mode) if mode.has_waited() => Reply::Acquire(Verdict::Claimed { fence: number }),
+        Action::Acquire(_) | Action::Redeem => Reply::Acquire(Verdict::Granted { fence: number }),
+        _ => return None,
+    })
 }
 
 /// The reply to a plain command, which leaves the queue alone.
