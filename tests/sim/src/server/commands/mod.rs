@@ -86,8 +86,9 @@ fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     if state.clients.get(&client).is_some_and(Client::only_listens) && !flags.is(Flags::LISTENS) {
         return Err(only_listens(version, command.name));
     }
+    let answer = (command.run)(&mut Call { state, client, words, in_script: false });
     note_reads(state, client, command, words);
-    (command.run)(&mut Call { state, client, words, in_script: false })
+    answer
 }
 
 /// `line` of the script, for older servers. `has_written`: it has called a command that writes.
@@ -116,8 +117,9 @@ pub(super) fn run_in_script(
     }
     *has_written |= flags.is(Flags::WRITES);
     route(state, client, command, flags, words).map_err(refused)?;
+    let answer = (command.run)(&mut Call { state, client, words, in_script: true });
     note_reads(state, client, command, words);
-    (command.run)(&mut Call { state, client, words, in_script: true })
+    answer
 }
 
 /// The command, if its name and the number of its words are right.
@@ -195,7 +197,8 @@ fn route(
     Ok(state.route(route, command.name, flags, keys, !channels.is_empty())?)
 }
 
-/// The server tells the client when a key changes that it has read, if it has asked for that.
+/// The server tells the client when a key changes that it has read, if it has asked for that: from the end of the command
+/// on, so not of an expiry that the command itself runs into.
 fn note_reads(state: &mut State, client: ClientId, command: &Command, words: &[Bytes]) {
     if !command.flags(state.version, words).is(Flags::READS) {
         return;
