@@ -67,7 +67,7 @@ impl Pair {
         let mut slack = 0;
         let steps = sequence.opening().into_iter().map(Some).chain((0..STEPS).map(|_| None));
         for (number, step) in steps.enumerate() {
-            self.wait_for_expiries(&server);
+            let no_end_until = self.wait_for_expiries(&server);
             let (client, commands) = step.unwrap_or_else(|| sequence.next());
             history.push(format!("client {client}: {}", described(&commands)));
             let before = self.control.time();
@@ -76,7 +76,7 @@ impl Pair {
             let simulated = clients.of_simulated(&mut server, now, number, &(client, commands));
             history.extend(heard(&real));
             slack = slack.max(now - before);
-            if now - before > LONGEST {
+            if now - before > LONGEST || now > no_end_until {
                 return number;
             }
             for client in 0..CLIENTS {
@@ -90,11 +90,11 @@ impl Pair {
                 );
             }
             if number % 8 == 7 {
-                self.wait_for_expiries(&server);
+                let no_end_until = self.wait_for_expiries(&server);
                 let before = self.control.time();
                 let real = self.data_of_real();
                 let now = self.control.time();
-                if now - before > LONGEST {
+                if now - before > LONGEST || now > no_end_until {
                     return number;
                 }
                 let simulated = data_of_simulated(&mut server, now, &mut clients.unheard);
@@ -108,8 +108,9 @@ impl Pair {
         STEPS
     }
 
-    /// A key, or the lease of a marked lock, may be about to end: it is over when this returns.
-    fn wait_for_expiries(&mut self, server: &Server) {
+    /// A key, or the lease of a marked lock, may be about to end: it is over when this returns. Returns until when none
+    /// ends, on either server.
+    fn wait_for_expiries(&mut self, server: &Server) -> u64 {
         loop {
             let now = self.control.time();
             let ends = server.keys(now).filter_map(|key| {
@@ -121,7 +122,8 @@ impl Pair {
                     .find(|end| end + 2000 > now && *end < now + NEAR)
             });
             let Some(end) = ends.max() else {
-                return;
+                // What a key has on the real server it got by so much earlier, at most.
+                return now + NEAR - LONGEST;
             };
             sleep(Duration::from_micros((end + 4000).saturating_sub(now)));
         }

@@ -35,6 +35,8 @@ impl Connection {
                 Ok(0) => return None,
                 Ok(length) => self.unread.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                // This process was stopped and goes on.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("the server does not answer: {error}"),
             }
         }
