@@ -386,7 +386,7 @@ impl LockTable {
         }
         self.cx.connection.set_trouble(trouble);
         for name in self.locks.keys().map(Arc::clone).collect::<Vec<_>>() {
-            self.at(now, &name, Lock::hear_word);
+            self.at(now, &name, Lock::on_fresh_answer);
         }
         self.ask_for_holders_again(now);
     }

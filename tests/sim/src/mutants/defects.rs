@@ -177,7 +177,7 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 ASKING,
-                "if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {",
+                "if is_behind && waiting.ask.queues() && waiting.ask.after.is_none() {",
                 "if is_behind && false {",
             ),
         ],

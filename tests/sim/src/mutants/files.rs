@@ -17,6 +17,7 @@ pub(super) const HOLDING: &str = "redlock-runtime/src/engine/lock_table/lock/hol
 pub(super) const ON_EVENT: &str = "redlock-runtime/src/engine/lock_table/lock/events.rs";
 pub(super) const ON_REPLY: &str = "redlock-runtime/src/engine/lock_table/lock/replies.rs";
 pub(super) const RELEASING: &str = "redlock-runtime/src/engine/lock_table/lock/releasing.rs";
+pub(super) const STANDING: &str = "redlock-runtime/src/engine/lock_table/lock/standing.rs";
 pub(super) const TABLE: &str = "redlock-runtime/src/engine/lock_table/mod.rs";
 pub(super) const WAITING: &str = "redlock-runtime/src/engine/lock_table/lock/waiting.rs";
 pub(super) const CONNECTION: &str = "redlock-runtime/src/engine/redis/requests/connection.rs";

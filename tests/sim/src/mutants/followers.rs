@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "each-waiter-is-a-follower",
         wrong: "A process passes a lock on to waiters that the grant has not named.",
         violates: ORDER,
-        edits: &[edit(FOLLOWERS, "secret == waiter.token().secret()", "!secret.is_empty()")],
+        edits: &[edit(FOLLOWERS, "secret == waiter.token.secret()", "!secret.is_empty()")],
     },
     Mutant {
         name: "followers-keep-their-places",

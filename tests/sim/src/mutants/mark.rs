@@ -3,7 +3,7 @@
 use super::files::{
     ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, EVICT_STALLED_LUA, EXTEND_LUA, GRACE_LUA, GRANT_NEXT_LUA,
     GRANT_ONE_LUA, HOLDING, INCLUDED_RELEASE_LUA, JOIN_LUA, LEAVE_FREE_LUA, ON_REPLY, PUT_LUA, RELEASE_LUA,
-    RENEW_LUA, SET_MARK_LUA, TELL_LUA, TELL_PLACE_LOST_LUA, WAITING,
+    RENEW_LUA, SET_MARK_LUA, STANDING, TELL_LUA, TELL_PLACE_LOST_LUA, WAITING,
 };
 use super::{
     CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ONE_CLAIM, ORDER, PROMPT, STRANGERS, edit,
@@ -55,8 +55,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             HOLDING,
-            "let since = waiting.granted_since(cx.now, at);",
-            "let since = waiting.granted_since(cx.now, at).map(|_| cx.now);",
+            "let since = waiting.standing.granted_since(cx.now, at);",
+            "let since = waiting.standing.granted_since(cx.now, at).map(|_| cx.now);",
         )],
     },
     Mutant {
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             WAITING,
-            "let over = self.told_since(now, at).after(claim + MILLISECOND);\n        let until",
+            "let over = self.standing.told_since(now, at).after(claim + MILLISECOND);\n        let until",
             "let over = now.after(claim + MILLISECOND);\n        let until",
         )],
     },
@@ -223,8 +223,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[edit(
             WAITING,
-            "self.unanswered > u32::from(!was_sent) || self.place.is_some()",
-            "self.unanswered > u32::from(!was_sent)",
+            "self.requests.unanswered > u32::from(!was_sent) || self.standing.is_queued()",
+            "self.requests.unanswered > u32::from(!was_sent)",
         )],
     },
     Mutant {
@@ -241,9 +241,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter asks only when it is told, or when the lease in front is over: not after an operator's `DEL`.",
         violates: IN_TIME,
         edits: &[edit(
-            WAITING,
-            "(ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(self.longest_interval())",
-            "Duration::from_secs(3600 + u64::from(place.in_front))",
+            STANDING,
+            "(ASK_AGAIN_QUEUED * (2 + self.in_front.min(100)) / 2).min(longest)",
+            "Duration::from_secs(3600 + u64::from(self.in_front))",
         )],
     },
     Mutant {
@@ -251,11 +251,11 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter relies on the push of a client of another kind, which sends none.",
         violates: PROMPT,
         edits: &[
-            edit(WAITING, "place.is_none() || (self.leads || has_waited) && is_foreign", "place.is_none()"),
+            edit(STANDING, "place.is_none() || (leads || has_waited) && is_foreign", "place.is_none()"),
             edit(
-                WAITING,
-                "if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,",
-                "if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AT_LAST,",
+                STANDING,
+                "if self.leads && is_foreign => ASK_AGAIN_AFTER,",
+                "if self.leads && is_foreign => ASK_AGAIN_AT_LAST,",
             ),
         ],
     },

@@ -22,8 +22,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: STAYS_INTERRUPTED,
         edits: &[edit(
             HOLDING,
-            "if has_none || waiting.ask().kind.is_run() ||",
-            "if has_none || waiting.ask().kind.tick().is_some() ||",
+            "if has_none || waiting.ask.kind.is_run() ||",
+            "if has_none || waiting.ask.kind.tick().is_some() ||",
         )],
     },
     Mutant {

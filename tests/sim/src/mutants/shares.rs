@@ -99,8 +99,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 HOLDING,
-                "if waiting.ask().min_hold.is_some() {",
-                "if waiting.ask().min_hold.is_some() && false {",
+                "if waiting.ask.min_hold.is_some() {",
+                "if waiting.ask.min_hold.is_some() && false {",
             ),
         ],
     },

@@ -2,7 +2,7 @@
 //! them.
 
 use super::files::{
-    FIELDS, HANDLE, HELD, HOME, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING,
+    FIELDS, HANDLE, HELD, HOME, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, STANDING,
 };
 use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
@@ -23,12 +23,12 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(
-                WAITING,
-                "place.is_none() || (self.leads || has_waited) && is_foreign",
-                "place.is_none() || (self.leads || has_waited && false) && is_foreign",
+                STANDING,
+                "place.is_none() || (leads || has_waited) && is_foreign",
+                "place.is_none() || (leads || has_waited && false) && is_foreign",
             ),
             edit(
-                WAITING,
+                STANDING,
                 "if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }",
                 "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
             ),
@@ -92,8 +92,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_OWED,
         edits: &[edit(
             ON_REPLY,
-            "refusal)) {\n            waiting.undo_request();",
-            "refusal)) {\n            if false { waiting.undo_request(); }",
+            "refusal)) {\n            waiting.requests.undo();",
+            "refusal)) {\n            if false { waiting.requests.undo(); }",
         )],
     },
     Mutant {

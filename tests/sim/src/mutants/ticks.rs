@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-runs-a-tick-that-is-over",
         wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
         violates: ONE_RUN,
-        edits: &[edit(HOLDING, "waiting.ask().kind.is_run()", "waiting.ask().kind.once().is_some()")],
+        edits: &[edit(HOLDING, "waiting.ask.kind.is_run()", "waiting.ask.kind.once().is_some()")],
     },
     Mutant {
         name: "dropped-guard-ends-its-tick",

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Lock;
+use super::last_answer::Answer;
 use super::queue::{NextAsker, Queue};
-use super::waiting::{Awaits, LastAnswer, Waiting};
+use super::waiting::{Awaits, Waiting};
 use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
 use crate::base::host::wall_clock_before;
@@ -72,8 +73,9 @@ impl Lock {
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
         // limit.
-        let word_from = ask.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
-        if self.join(id, Waiting::new(ask, token, word_from, reports)) || cx.queues_on_server() {
+        let answers_count_from =
+            ask.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
+        if self.join(id, Waiting::new(ask, token, answers_count_from, reports)) || cx.queues_on_server() {
             self.ask(cx, id);
         } else if is_behind {
             self.skip(cx, id);
@@ -97,13 +99,13 @@ impl Lock {
         let Some(waiting) = self.waiting_mut(id) else { return };
         if cx.connection.is_up() {
             let mode = waiting.mode(cx.now, with_all);
-            let has_ticket = waiting.ask().kind.has_ticket();
+            let has_ticket = waiting.ask.kind.has_ticket();
             if has_ticket && cx.abilities.votes {
-                let error = LockError::invalid(&waiting.ask().key, NO_TICKETS);
+                let error = LockError::invalid(&waiting.ask.key, NO_TICKETS);
                 self.fail(cx, id, error);
                 return;
             }
-            let action = match waiting.ask().after {
+            let action = match waiting.ask.after {
                 _ if has_ticket => Some(Action::Redeem),
                 None => Some(Action::Acquire(mode)),
                 Some(after) => multi_key::next(cx.outbox.last(), mode, after),
@@ -115,7 +117,7 @@ impl Lock {
             // The first request of an attempt that is alone with its lock, as far as this process
             // knows. A waiter that has a place, or may have one, would pass those in front of it,
             // and keep its place.
-            let ask = waiting.ask();
+            let ask = &waiting.ask;
             let direct = is_alone
                 && waiting.is_first(cx.now)
                 && ask.after.is_none()
@@ -124,14 +126,14 @@ impl Lock {
             if cx.abilities.votes {
                 // The votes of the last round are being released: a late release must not hit the
                 // votes of this one.
-                let token = waiting.token().successor();
-                waiting.set_token(token);
+                let token = waiting.token.successor();
+                waiting.token = token;
             }
             waiting.set_asking(cx.now);
             // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct
             // request: a Cluster that sends it once more asks for a place.
-            if !cx.abilities.votes && waiting.ask().queues() {
-                cx.attempts.expect_push(waiting.token(), id);
+            if !cx.abilities.votes && waiting.ask.queues() {
+                cx.attempts.expect_push(&waiting.token, id);
             }
             let mut request = waiting.request(action);
             if direct {
@@ -149,12 +151,11 @@ impl Lock {
     /// the next one here that allows more asks, too.
     pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
         let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
-        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask().kind.limit())
-        else {
+        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask.kind.limit()) else {
             return;
         };
         let may_have_room = |waiting: &Waiting| {
-            waiting.awaits() == Awaits::LocalTurn && waiting.ask().kind.limit().allows_more_than(limit)
+            waiting.awaits == Awaits::LocalTurn && waiting.ask.kind.limit().allows_more_than(limit)
         };
         let next = self.queue().ids().into_iter().find(|id| self.waiting(*id).is_some_and(may_have_room));
         if let Some(next) = next {
@@ -165,7 +166,7 @@ impl Lock {
     /// A waiter that pauses before its next request asks now.
     pub(super) fn ask_early(&mut self, cx: &mut Context, id: Id) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if let Awaits::Retry { .. } = waiting.awaits() {
+        if let Awaits::Retry { .. } = waiting.awaits {
             if cx.abilities.votes {
                 waiting.pause_before_vote(cx.now);
                 cx.timers.set(id, waiting.due());
@@ -185,10 +186,10 @@ impl Lock {
     /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
         let Some(waiting) = self.waiting(id) else { return };
-        error.set_usual_hold(cx.hold_times.usual(waiting.ask().hold_kind));
+        error.set_usual_hold(cx.hold_times.usual(waiting.ask.hold_kind));
         self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
         if let Some(waiting) = self.waiting_mut(id) {
-            waiting.fail(error);
+            waiting.ask.fail(error);
         }
         self.drop_waiting(cx, id);
     }
@@ -200,7 +201,7 @@ impl Lock {
         id: Id,
         error: impl FnOnce(&Ask) -> Option<LockError>,
     ) {
-        if let Some(error) = self.waiting(id).and_then(|waiting| error(waiting.ask())) {
+        if let Some(error) = self.waiting(id).and_then(|waiting| error(&waiting.ask)) {
             self.fail(cx, id, error);
         }
     }
@@ -208,7 +209,7 @@ impl Lock {
     /// The name and the token of an attempt whose request for the lock is unanswered.
     pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
         let waiting = self.waiting(id).filter(|waiting| waiting.is_asking())?;
-        Some((&waiting.ask().name, waiting.token()))
+        Some((&waiting.ask.name, &waiting.token))
     }
 
     /// The transport has not sent that request, and will not send it.
@@ -220,10 +221,10 @@ impl Lock {
     pub(crate) fn refused_at_the_end(&mut self, id: Id, request: &Request) {
         if let Some(waiting) = self.waiting_mut(id)
             && waiting.is_asking()
-            && *waiting.token() == request.token
+            && waiting.token == request.token
             && request.action.takes()
         {
-            waiting.undo_request();
+            waiting.requests.undo();
         }
     }
 
@@ -231,7 +232,7 @@ impl Lock {
     /// have taken it.
     pub(super) fn skip(&mut self, cx: &mut Context, id: Id) {
         if let Some(waiting) = self.waiting_mut(id) {
-            waiting.end(AcquireOutcome::Skipped);
+            waiting.ask.end(AcquireOutcome::Skipped);
             self.drop_waiting(cx, id);
         }
     }
@@ -246,15 +247,15 @@ impl Lock {
             let releasing = waiting.release(cx.now);
             // Only a token that has asked for a place may get a push. A frozen server may do so
             // when the connection is gone.
-            let may_be_queued = cx.attempts.expecting(waiting.token()).is_some();
+            let may_be_queued = cx.attempts.expecting(&waiting.token).is_some();
             let releasing = if may_be_queued { releasing.leaving(cx.now) } else { releasing };
             self.start_release(cx, id, releasing);
         } else {
-            cx.attempts.forget_token(waiting.token());
+            cx.attempts.forget_token(&waiting.token);
             cx.forget(id);
         }
         self.pass_turn_on(cx, &waiting, was_first);
-        self.hear_word(cx);
+        self.on_fresh_answer(cx);
     }
 
     /// A waiter has left. The next one takes over its pause, so that it asks no sooner, or asks.
@@ -266,7 +267,7 @@ impl Lock {
             }
             return;
         };
-        let waits_for_first = next.awaits() == Awaits::LocalTurn && next.is_refused();
+        let waits_for_first = next.awaits == Awaits::LocalTurn && next.requests.are_refused();
         let asks_now = was_first && is_free_here || waits_for_first;
         // Behind a holder of this process, the first waiter with a place asks from time to time,
         // too.
@@ -289,17 +290,17 @@ impl Lock {
         let in_cohorts = cx.abilities.hands_over && !cx.queues_on_server();
         let kept_at = self.queue().kept_at();
         let Some(waiting) = self.waiting_mut(id) else { return };
-        match (waiting.awaits(), turn) {
+        match (waiting.awaits, turn) {
             // The reply may be from before the release.
-            (Awaits::Reply { .. }, _) => waiting.ask_again(),
+            (Awaits::Reply { .. }, _) => waiting.requests.set_ask_again(),
             (Awaits::ServerTurn, _) => waiting.keep_asking(cx.now, kept_at),
             // It watches the lock, but a server tells no client of that client's own changes. Nor
             // does a release tell the queue if the holder had passed it: its lock has no mark.
-            (Awaits::Retry { .. }, _) if waiting.is_queued() && waiting.watches() => {
+            (Awaits::Retry { .. }, _) if waiting.standing.is_queued() && waiting.standing.watches() => {
                 self.ask(cx, id);
                 return;
             }
-            (Awaits::Retry { .. }, _) if waiting.is_queued() => waiting.keep_asking(cx.now, kept_at),
+            (Awaits::Retry { .. }, _) if waiting.standing.is_queued() => waiting.keep_asking(cx.now, kept_at),
             // With a cohort the queue on the server gives other processes their turn.
             (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(cx.now, None),
             (_, NextAsker::Now(_) | NextAsker::Later(_)) => {
@@ -313,15 +314,16 @@ impl Lock {
     /// The server refused for now. Of the waiters of a lock in this process, only the first asks
     /// again.
     pub(super) fn refused_for_now(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
-        let is_behind = self.first().is_some_and(|(first, waiting)| first != id && waiting.is_refused());
+        let is_behind =
+            self.first().is_some_and(|(first, waiting)| first != id && waiting.requests.are_refused());
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if is_behind && waiting.ask().queues() && waiting.ask().after.is_none() {
+        if is_behind && waiting.ask.queues() && waiting.ask.after.is_none() {
             waiting.set_refused_behind(cx.now, reason);
         } else {
             waiting.set_refused(cx.now, reason);
         }
         cx.timers.set(id, waiting.due());
-        self.hear_word(cx);
+        self.on_fresh_answer(cx);
     }
 
     /// The server has answered the first waiter after refusals: the refused waiters behind it ask
@@ -329,8 +331,8 @@ impl Lock {
     pub(super) fn ask_after_refusals(&mut self, cx: &mut Context) {
         for id in self.queue().ids() {
             if let Some(waiting) = self.waiting(id)
-                && waiting.is_refused()
-                && matches!(waiting.awaits(), Awaits::LocalTurn | Awaits::Retry { .. })
+                && waiting.requests.are_refused()
+                && matches!(waiting.awaits, Awaits::LocalTurn | Awaits::Retry { .. })
             {
                 self.ask(cx, id);
             }
@@ -342,9 +344,9 @@ impl Lock {
     /// longer, more requests are of no use.
     pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
         let Some(waiting) = self.waiting(id) else { return };
-        if waiting.ask().kind.has_ticket() {
+        if waiting.ask.kind.has_ticket() {
             // It was used up with that.
-            let key = Arc::clone(&waiting.ask().key);
+            let key = Arc::clone(&waiting.ask.key);
             self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });
             return;
         }
@@ -353,14 +355,14 @@ impl Lock {
         let hopeless = waiting.count_late_grant(cx.now, took, lasts);
         let error = match (token, hopeless) {
             (Ok(token), None) => {
-                waiting.set_token(token);
+                waiting.token = token;
                 self.ask(cx, id);
                 return;
             }
             (Ok(token), Some(reason)) => {
-                waiting.set_token(token);
-                if waiting.ask().waits_for_ever() {
-                    telemetry::refused(&waiting.ask().key, &reason);
+                waiting.token = token;
+                if waiting.ask.waits_for_ever() {
+                    telemetry::refused(&waiting.ask.key, &reason);
                 }
                 self.refuse(cx, id, reason);
                 return;
@@ -375,22 +377,22 @@ impl Lock {
     fn release_for_another(&mut self, cx: &mut Context, id: Id) -> Result<Token, LockError> {
         let Some(waiting) = self.waiting(id) else { return Ok(Token::empty()) };
         let release = waiting.release(cx.now);
-        cx.attempts.forget_token(waiting.token());
+        cx.attempts.forget_token(&waiting.token);
         self.release_apart(cx, release);
         let Some(waiting) = self.waiting_mut(id) else { return Ok(Token::empty()) };
-        waiting.set_turned_away();
-        let token = waiting.token().another();
-        token.map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)))
+        waiting.requests.clear_unanswered();
+        let token = waiting.token.another();
+        token.map_err(|error| LockError::unavailable(&waiting.ask.key, token::no_random(error)))
     }
 
     /// Until an operator acts. An attempt without a limit waits for that.
     fn refuse(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if waiting.ask().waits_for_ever() {
+        if waiting.ask.waits_for_ever() {
             self.refused_until_then(cx, id, reason);
             return;
         }
-        let error = LockError::misconfigured(&waiting.ask().key, reason);
+        let error = LockError::misconfigured(&waiting.ask.key, reason);
         self.fail(cx, id, error);
     }
 
@@ -398,16 +400,16 @@ impl Lock {
     /// meanwhile: nobody is inside.
     pub(super) fn refused_until_then(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if waiting.is_refused_anew(&reason) {
-            telemetry::refused(&waiting.ask().key, &reason);
+        if waiting.last_answer.is_other_than(&reason) {
+            telemetry::refused(&waiting.ask.key, &reason);
         }
         if waiting.may_hold() {
             let token = self.release_for_another(cx, id);
             let Some(waiting) = self.waiting_mut(id) else { return };
             match token {
                 Ok(token) => {
-                    waiting.set_gone();
-                    waiting.set_token(token);
+                    waiting.clear_place();
+                    waiting.token = token;
                 }
                 Err(error) => {
                     self.fail(cx, id, error);
@@ -425,10 +427,10 @@ impl Lock {
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
         let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
         let late = cx.connection.answer_time().late();
-        let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask().gives_up_at.is_some()) else {
+        let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask.gives_up_at.is_some()) else {
             return;
         };
-        if waiting.give_up(cx.now, asked_at, late) {
+        if waiting.limit.give_up(cx.now, waiting.ask.gives_up_at, asked_at, late) {
             if let Some(error) = self.timeout_error(cx, id) {
                 self.fail(cx, id, error);
             }
@@ -436,18 +438,18 @@ impl Lock {
         }
         cx.timers.set(id, waiting.due());
         if asked_at.is_some() {
-            self.await_word(id);
+            self.await_fresh_answer(id);
         }
     }
 
     /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
     fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
         let waiting = self.waiting(id)?;
-        let is_known = waiting.ask().one_try
+        let is_known = waiting.ask.one_try
             || cx.connection.trouble().is_some()
             || self.holder_here(cx).is_some()
-            || waiting.may_give_up_with(self.last_word(waiting));
-        let asks_itself = waiting.is_asking() || !waiting.ask().queues();
+            || waiting.limit.is_met_by(self.last_answer(waiting));
+        let asks_itself = waiting.is_asking() || !waiting.ask.queues();
         let asker = if asks_itself { Some(id) } else { self.first_id() };
         asker.filter(|_| !is_known)
     }
@@ -455,7 +457,7 @@ impl Lock {
     /// The time when this attempt has asked the server. One that has not asks now.
     fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
         let Some(waiting) = self.waiting(asker) else { return cx.now };
-        if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+        if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
             self.ask(cx, asker);
             return cx.now;
         }
@@ -464,8 +466,8 @@ impl Lock {
 
     /// The server has told who has this lock, or that it cannot; or the attempt that has asked is
     /// gone; or there is no server to ask.
-    pub(crate) fn hear_word(&mut self, cx: &mut Context) {
-        for id in self.take_words() {
+    pub(crate) fn on_fresh_answer(&mut self, cx: &mut Context) {
+        for id in self.take_awaiting_answer() {
             self.give_up(cx, id);
         }
     }
@@ -474,7 +476,7 @@ impl Lock {
     pub(crate) fn delayed(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
         if let Some(waiting) = self.waiting_mut(id) {
             waiting.set_delayed(cx.now, reason);
-            self.hear_word(cx);
+            self.on_fresh_answer(cx);
         }
     }
 
@@ -489,7 +491,7 @@ impl Lock {
 
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
         let waiting = self.waiting(id)?;
-        let key = &waiting.ask().key;
+        let key = &waiting.ask.key;
         if let Some(trouble) = cx.connection.trouble() {
             return Some(trouble.error(Some(Arc::clone(key))));
         }
@@ -498,29 +500,29 @@ impl Lock {
         }
         let busy = |holder: Holder| LockError::TimedOut {
             key: Arc::clone(key),
-            waited: cx.now.since(waiting.ask().started),
+            waited: cx.now.since(waiting.ask.started),
             holder: holder.into(),
-            in_front: waiting.in_front(),
+            in_front: waiting.standing.in_front(),
         };
         if let Some(holder) = self.holder_here(cx) {
             return Some(busy(holder));
         }
-        let word = self.last_word(waiting);
-        Some(match word.last_answer() {
-            LastAnswer::Busy { owner, granted, expires_in, inside, limit, waiter }
-                if waiting.may_give_up_with(word) =>
+        let word = self.last_answer(waiting);
+        Some(match word.get() {
+            Answer::Busy { owner, granted, expires_in, inside, limit, waiter }
+                if waiting.limit.is_met_by(word) =>
             {
                 // The one that asks for this process may be the one in front, and have room then.
-                let waiter = waiter.as_deref().or(waiting.kept_out_by()).filter(|_| *inside > 0);
+                let waiter = waiter.as_deref().or(waiting.last_answer.kept_out_by()).filter(|_| *inside > 0);
                 let waiter = waiter.cloned().map(Box::new);
                 let (owner, granted) = (owner.clone(), *granted);
                 let (expires_in, inside, limit) = (*expires_in, *inside, *limit);
                 busy(Holder { owner, granted, expires_in, inside, limit, waiter, ..Holder::default() })
             }
-            LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
-            LastAnswer::Nothing | LastAnswer::Busy { .. } => {
+            Answer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
+            Answer::Nothing | Answer::Busy { .. } => {
                 let asked_at = self.asker(waiting).asked_at().or(waiting.asked_at());
-                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask().started));
+                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask.started));
                 LockError::unavailable(
                     key,
                     format!("Redis is connected but gave no answer within {silent_for:.1?}"),

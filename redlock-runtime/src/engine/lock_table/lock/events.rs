@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::held::HeldTimer;
 use super::releasing::Releasing;
-use super::waiting::{Awaits, WaitTimer, Waiting};
+use super::waiting::{Awaits, WaitTimer};
 use super::{Attempt, Lock};
 use crate::base::outcome::LostReason;
 use crate::base::token::Token;
@@ -62,7 +62,7 @@ impl Lock {
     /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
     /// phase of a counted lock is older than the numbers that were given since it began.
     fn kind_for(&self, id: Id, push: &Push) -> PushKind {
-        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask().kind.is_counted());
+        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
         match push.kind {
             PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
                 PushKind::Granted { fence: 0, at, marked }
@@ -73,7 +73,7 @@ impl Lock {
 
     /// True when not both of these waiters are exclusive: one may have room when the other has none.
     fn is_one_of_several(&self, one: Id, other: Id) -> bool {
-        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask().kind.is_counted());
+        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
         is_counted(one) || is_counted(other)
     }
 
@@ -104,7 +104,7 @@ impl Lock {
 
     /// The waiter that asks for this process, if it has a place.
     fn first_queued(&self) -> Option<Id> {
-        self.first().filter(|(_, first)| first.is_queued()).map(|(id, _)| id)
+        self.first().filter(|(_, first)| first.standing.is_queued()).map(|(id, _)| id)
     }
 
     pub(super) fn pushed(&mut self, cx: &mut Context, id: Id, kind: PushKind) {
@@ -158,7 +158,7 @@ impl Lock {
     pub(crate) fn flushed(&mut self, cx: &mut Context, id: Id) {
         self.meet(id, "changed");
         self.watch(cx, id);
-        if self.waiting(id).is_some_and(Waiting::is_queued) {
+        if self.waiting(id).is_some_and(|waiting| waiting.standing.is_queued()) {
             self.rejoin(cx, id);
         } else {
             self.ask_early(cx, id);
@@ -170,8 +170,8 @@ impl Lock {
     pub(crate) fn moved(&mut self, cx: &mut Context, id: Id) {
         match self.attempt(id) {
             Some(Attempt::Waiting(waiting)) => {
-                waiting.forget_server_clock();
-                if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+                waiting.standing.forget_server_clock();
+                if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
                     self.ask_with_all(cx, id);
                 }
             }
@@ -188,7 +188,7 @@ impl Lock {
     pub(crate) fn connected(&mut self, cx: &mut Context, id: Id) {
         match self.attempt(id) {
             Some(Attempt::Waiting(waiting)) => {
-                let awaits = waiting.awaits();
+                let awaits = waiting.awaits;
                 if awaits == Awaits::Connection || awaits == Awaits::LocalTurn && cx.queues_on_server() {
                     self.ask_with_all(cx, id);
                 }
@@ -203,7 +203,7 @@ impl Lock {
     /// joins it.
     pub(crate) fn can(&mut self, cx: &mut Context, id: Id) {
         if cx.queues_on_server()
-            && self.waiting(id).is_some_and(|waiting| waiting.awaits() == Awaits::LocalTurn)
+            && self.waiting(id).is_some_and(|waiting| waiting.awaits == Awaits::LocalTurn)
         {
             self.ask(cx, id);
         }

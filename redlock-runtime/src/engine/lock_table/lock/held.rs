@@ -363,7 +363,7 @@ impl Held {
     /// Passing the lock on to this waiter, the first of this process, costs no request to the
     /// server.
     pub(super) fn next_holder(&mut self, now: Moment, next: &Waiting) -> NextHolder {
-        let ask = next.ask();
+        let ask = &next.ask;
         let fits = ask.renew && ask.ttl == self.ttl.current() && ask.keeps.is_zero();
         if fits { self.successors.next_holder(now, next) } else { NextHolder::Server }
     }
@@ -371,8 +371,8 @@ impl Held {
     /// Ends the lease and begins that of the next holder with the same deadline. `None` without
     /// time left.
     pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
-        let ask = next.ask();
-        self.successors.push(next.token());
+        let ask = &next.ask;
+        self.successors.push(&next.token);
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.retention = Retention::of(ask);

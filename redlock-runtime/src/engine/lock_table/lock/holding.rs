@@ -30,7 +30,8 @@ impl Lock {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
     pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
         let Some(waiting) = self.waiting(id) else { return };
-        let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
+        let (refused_before, asks, ask) =
+            (waiting.requests.are_refused(), waiting.requests.count(), &waiting.ask);
         let is_counted = ask.kind.is_counted();
         let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
         let lease = ask.lease(fence, sent, safe_until(sent, lasts));
@@ -72,8 +73,8 @@ impl Lock {
     pub(super) fn kept(&mut self, cx: &mut Context, id: Id, sent: Moment, is_kept: bool) {
         let Some(waiting) = self.waiting(id) else { return };
         if is_kept {
-            let fence = waiting.claimed_fence();
-            waiting.ask().call.handed_over(HandOver::Server);
+            let fence = waiting.requests.claimed_fence();
+            waiting.ask.call.handed_over(HandOver::Server);
             self.answered_held(cx, id, sent, fence, false);
         } else {
             self.ask(cx, id);
@@ -83,33 +84,33 @@ impl Lock {
     /// The node has granted the lock to this waiter by a push.
     pub(super) fn granted(&mut self, cx: &mut Context, id: Id, fence: u64, at: ServerTime, marked: bool) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        let claim = waiting.ask().ttl.min(CLAIM);
-        let since = waiting.granted_since(cx.now, at);
+        let claim = waiting.ask.ttl.min(CLAIM);
+        let since = waiting.standing.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        let has_none = fence == 0 && (waiting.ask().fenced || waiting.ask().kind.is_counted());
-        if has_none || waiting.ask().kind.is_run() || safe.since(cx.now) < claim / 4 {
+        let has_none = fence == 0 && (waiting.ask.fenced || waiting.ask.kind.is_counted());
+        if has_none || waiting.ask.kind.is_run() || safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock. Or its fencing
             // token may have been given before: the server draws another one. Or a client
             // that knows no counted locks has granted it: the server makes it one of several. Or another
             // one may have run its tick, or its body that runs once, at which no grant looks.
-            waiting.set_granted();
+            waiting.requests.set_granted();
             self.ask(cx, id);
             return;
         }
         if marked {
-            cx.contended.insert(&waiting.ask().name);
+            cx.contended.insert(&waiting.ask.name);
         }
-        if waiting.ask().min_hold.is_some() {
+        if waiting.ask.min_hold.is_some() {
             self.ask_to_keep(cx, id, fence);
             return;
         }
         let was_taken_back = cx.outbox.take_back(id).is_some();
-        waiting.ask().call.handed_over(HandOver::Server);
+        waiting.ask.call.handed_over(HandOver::Server);
         // A request that was not taken back crossed the push.
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);
-        let lease = waiting.ask().lease(fence, since, safe);
-        let is_counted = waiting.ask().kind.is_counted();
+        let lease = waiting.ask.lease(fence, since, safe);
+        let is_counted = waiting.ask.kind.is_counted();
         let queue = QueueSeen::by_push(marked, asks);
         self.enter(cx, id, lease, |ask, token, lease| Held::new(ask, token, lease, since, true, queue));
         if !is_counted {
@@ -135,14 +136,14 @@ impl Lock {
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
         let Some(waiting) = self.waiting(id) else { return };
-        let ask = waiting.ask();
+        let ask = &waiting.ask;
         if self.reported().is_some() {
             let outcome =
                 if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.kind.is_run()) };
             self.end_long_wait(cx, id, outcome);
         }
         let Some(waiting) = self.take_waiting(id) else { return };
-        cx.attempts.forget_token(waiting.token());
+        cx.attempts.forget_token(&waiting.token);
         let (mut ask, token) = waiting.into_parts();
         let caller = ask.caller.take();
         let mut held = Box::new(held(&ask, token, Arc::new(lease)));
@@ -175,7 +176,7 @@ impl Lock {
         } else {
             self.abandon(cx, id);
         }
-        self.hear_word(cx);
+        self.on_fresh_answer(cx);
     }
 
     /// Reserves the fencing tokens of the local hand-overs, as soon as there are a holder and a

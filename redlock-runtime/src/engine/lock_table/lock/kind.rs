@@ -63,6 +63,16 @@ impl Kind {
         }
     }
 
+    /// True when a grant leaves room for others: those that wait behind it ask at once.
+    pub(super) fn lets_others_in(&self) -> bool {
+        self.is_counted()
+    }
+
+    /// True when an attempt that may have the lock can ask for it again: a ticket is redeemed once.
+    pub(super) fn can_ask_again(&self) -> bool {
+        !self.has_ticket()
+    }
+
     /// True when nothing but its renewals tells its holder that the server has lost its place: a watch
     /// compares what all that have the lock have in common.
     pub(super) fn needs_renewals(&self) -> bool {

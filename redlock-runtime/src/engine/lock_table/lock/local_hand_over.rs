@@ -82,12 +82,15 @@ impl Lock {
     ) -> Option<Box<Held>> {
         self.meet(next_id, "passed on");
         let Some((_, next)) = self.queue().first_mut() else { return Some(held) };
-        cx.attempts.forget_token(next.token());
+        cx.attempts.forget_token(&next.token);
         let claim_ends = lease.deadline();
-        let is_here =
-            next.take_caller().is_some_and(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_ok());
+        let is_here = next
+            .ask
+            .caller
+            .take()
+            .is_some_and(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_ok());
         if is_here {
-            next.ask().call.handed_over(HandOver::Process);
+            next.ask.call.handed_over(HandOver::Process);
         }
         self.end_long_wait(cx, next_id, if is_here { "acquired" } else { "cancelled" });
         self.take_waiting(next_id);

@@ -105,7 +105,7 @@ impl Successors {
 
     /// Whether it is the turn of the first waiter of this process.
     pub(super) fn next_holder(&mut self, now: Moment, waiter: &Waiting) -> NextHolder {
-        let is_idle = waiter.awaits() == Awaits::LocalTurn && !waiter.must_release(true);
+        let is_idle = waiter.awaits == Awaits::LocalTurn && !waiter.must_release(true);
         match self.passing.as_mut().map(|passing| &mut passing.next) {
             // The body was quicker than the server: its reply comes sooner than a new grant would.
             Some(Next::Asked) if is_idle => NextHolder::Unknown,
@@ -116,11 +116,11 @@ impl Successors {
             }
             // An answer to one that asks may be from before its turn.
             Some(Next::Followers { until, secrets, left, served })
-                if now < *until && waiter.sleeps_in_queue() && waiter.ask().min_hold.is_none() =>
+                if now < *until && waiter.sleeps_in_queue() && waiter.ask.min_hold.is_none() =>
             {
                 let mut rest = secrets.get(*left..).unwrap_or_default();
                 let is_first = std::iter::from_fn(|| Token::take_secret(&mut rest))
-                    .any(|secret| secret == waiter.token().secret());
+                    .any(|secret| secret == waiter.token.secret());
                 *left = secrets.len() - rest.len();
                 *served = served.saturating_add(is_first.into());
                 if is_first { NextHolder::Waiter { fence: 0 } } else { NextHolder::Server }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Lock;
-use super::waiting::LastAnswer;
+use super::last_answer::Answer;
 use crate::base::telemetry::Found;
 use crate::base::token::{self, Token};
 use crate::engine::lock_table::context::Context;
@@ -21,7 +21,7 @@ impl Lock {
         let reported = self.reported();
         let is_reported = reported.is_none_or(|other| other == id || self.waiting(other).is_none());
         if let Some(waiting) = self.waiting_mut(id) {
-            waiting.count_report(is_reported);
+            waiting.reports.count(is_reported);
             cx.timers.set(id, waiting.due());
         }
         if is_reported {
@@ -39,7 +39,7 @@ impl Lock {
             return;
         }
         let question = cx.own_requests.new_question(id);
-        let (name, token) = (Arc::clone(&waiting.ask().name), Token::empty());
+        let (name, token) = (Arc::clone(&waiting.ask.name), Token::empty());
         cx.outbox.push((question, Request::new(Action::Inspect, name, token, Duration::ZERO)));
     }
 
@@ -53,32 +53,33 @@ impl Lock {
 
     fn warn_of_wait(&self, cx: &Context, id: Id, found: &Result<Option<Inspection>, Arc<str>>) {
         let Some(waiting) = self.waiting(id) else { return };
-        let Some(since) = waiting.reports_since() else { return };
+        let Some(since) = waiting.reports.since() else { return };
         let found = match found {
             Ok(Some(Inspection { holder, waiters, queue, .. })) => {
                 // Its own place, or that of a waiter of this process that came in the same second.
-                let own = token::owner_of(waiting.token().value());
+                let own = token::owner_of(waiting.token.value());
                 let place = queue.iter().position(|owner| owner.is_some() && *owner == own);
-                let in_front = place.and_then(|place| u32::try_from(place).ok()).or(waiting.in_front());
+                let in_front =
+                    place.and_then(|place| u32::try_from(place).ok()).or(waiting.standing.in_front());
                 Found::Held { holder, in_front, waiters: *waiters }
             }
             // Nobody holds it, and the server gives it to nobody.
-            Ok(None) => match self.last_word(waiting).last_answer() {
-                LastAnswer::Refused(reason) => Found::Refused { reason },
-                LastAnswer::Nothing | LastAnswer::Busy { .. } => Found::Free,
+            Ok(None) => match self.last_answer(waiting).get() {
+                Answer::Refused(reason) => Found::Refused { reason },
+                Answer::Nothing | Answer::Busy { .. } => Found::Free,
             },
             Err(reason) => Found::Unknown { reason },
         };
-        let ask = waiting.ask();
+        let ask = &waiting.ask;
         ask.call.waits_long(&ask.key, cx.now.since(since), self.count(), &found);
     }
 
     /// The last line of a wait that was reported.
     pub(super) fn end_long_wait(&mut self, cx: &Context, id: Id, outcome: &'static str) {
-        if let Some(waiting) = self.waiting(id).filter(|waiting| waiting.is_reported())
-            && let Some(since) = waiting.reports_since()
+        if let Some(waiting) = self.waiting(id)
+            && let Some(since) = waiting.reports.reported_since()
         {
-            waiting.ask().call.long_wait_ended(&waiting.ask().key, cx.now.since(since), outcome);
+            waiting.ask.call.long_wait_ended(&waiting.ask.key, cx.now.since(since), outcome);
             self.set_reported(None);
         }
     }

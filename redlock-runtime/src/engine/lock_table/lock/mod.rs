@@ -21,6 +21,7 @@ mod events;
 mod held;
 mod holding;
 mod kind;
+mod last_answer;
 mod local_hand_over;
 mod local_successors;
 mod long_wait;
@@ -29,6 +30,7 @@ mod releasing;
 mod renewals;
 mod replies;
 mod simulation_hooks;
+mod standing;
 mod ttl;
 mod waiting;
 
@@ -42,6 +44,7 @@ use crate::base::host::HashMap;
 use crate::engine::protocol::Id;
 use announcing::Announced;
 use held::Held;
+use last_answer::LastAnswer;
 use queue::Queue;
 use releasing::{ReleaseStep, Releasing};
 use waiting::Waiting;
@@ -235,12 +238,12 @@ impl Lock {
     /// The waiter that asks the server: the first of this process, or the only one of a lock that
     /// is not queued for.
     fn asker<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
-        self.first().filter(|_| waiting.ask().queues()).map_or(waiting, |(_, first)| first)
+        self.first().filter(|_| waiting.ask.queues()).map_or(waiting, |(_, first)| first)
     }
 
-    /// The waiter with the last answer of the server: this one, or the one that asks.
-    fn last_word<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
-        waiting.later(self.asker(waiting))
+    /// The last answer of the server: to this waiter, or to the one that asks.
+    fn last_answer<'a>(&'a self, waiting: &'a Waiting) -> &'a LastAnswer {
+        waiting.last_answer.later(&self.asker(waiting).last_answer)
     }
 
     /// The number of waiters.
@@ -256,7 +259,7 @@ impl Lock {
     /// A new waiter. True when it is the first one, and none of this process holds the lock, or
     /// when it does not queue.
     fn join(&mut self, id: Id, waiting: Waiting) -> bool {
-        if !waiting.ask().queues() {
+        if !waiting.ask.queues() {
             self.insert_apart(id, Apart::Trying(Box::new(waiting)));
             return true;
         }
@@ -355,12 +358,12 @@ impl Lock {
     }
 
     /// This waiter awaits the server's word.
-    fn await_word(&mut self, id: Id) {
+    fn await_fresh_answer(&mut self, id: Id) {
         self.aside().words.push(id);
     }
 
     /// The waiters that await the server's word, which has come.
-    fn take_words(&mut self) -> Vec<Id> {
+    fn take_awaiting_answer(&mut self) -> Vec<Id> {
         self.aside.as_mut().map(|aside| std::mem::take(&mut aside.words)).unwrap_or_default()
     }
 

@@ -52,7 +52,7 @@ impl Lock {
         let (id, action) = (holder, request.action);
         let is_release = matches!(action, Action::Release | Action::ExpireLater);
         match (self.attempt(id), reply) {
-            (Some(Attempt::Waiting(waiting)), reply) if *waiting.token() == request.token => match reply {
+            (Some(Attempt::Waiting(waiting)), reply) if waiting.token == request.token => match reply {
                 Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
                     self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
                 }
@@ -117,7 +117,7 @@ impl Lock {
     fn on_watch_reply(&mut self, cx: &mut Context, id: Id, reply: &Reply) {
         let Some(waiting) = self.waiting_mut(id) else { return };
         match reply {
-            Reply::NotHeld => waiting.forget_split_votes(),
+            Reply::NotHeld => waiting.requests.forget_split_votes(),
             Reply::Refused(_) => {
                 waiting.stop_watching(cx.now);
                 cx.timers.set(id, waiting.due());
@@ -149,8 +149,8 @@ impl Lock {
         verdict: Verdict,
     ) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        waiting.set_tick(at_ms);
-        let key = Arc::clone(&waiting.ask().key);
+        waiting.ask.kind.set_tick(at_ms);
+        let key = Arc::clone(&waiting.ask.key);
         let error = match verdict {
             Verdict::TickTaken { last_ms, by } => {
                 let by = Box::new(Holder { owner: by, ..Holder::default() });
@@ -164,8 +164,8 @@ impl Lock {
             }
         };
         // An earlier request may have given it a place.
-        if waiting.asks() == 1 {
-            waiting.set_turned_away();
+        if waiting.requests.count() == 1 {
+            waiting.requests.clear_unanswered();
         }
         self.fail(cx, id, error);
     }
@@ -182,7 +182,7 @@ impl Lock {
         let action = request.action;
         let Some(waiting) = self.waiting_mut(id) else { return };
         if matches!(&verdict, Err(refusal) if has_taken_nothing(action, refusal)) {
-            waiting.undo_request();
+            waiting.requests.undo();
         }
         if let Action::AcquireNext { .. } = action
             && waiting.skip_by(cx.now, sent, &verdict)
@@ -206,8 +206,8 @@ impl Lock {
                 self.turn_away(cx, id, |key| LockError::Lost { key, reason });
             }
             Ok(Verdict::Busy { holder, place }) => {
-                compare_limits(cx, waiting.ask(), holder.limit);
-                if waiting.ask().one_try {
+                compare_limits(cx, &waiting.ask, holder.limit);
+                if waiting.ask.one_try {
                     self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
                 } else {
                     self.on_busy(cx, id, sent, request, holder, place);
@@ -216,7 +216,7 @@ impl Lock {
             Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
             // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
             Ok(Verdict::Skipped) => {
-                waiting.undo_request();
+                waiting.requests.undo();
                 self.skip(cx, id);
             }
             Ok(Verdict::QueueFull { waiters }) => {
@@ -229,8 +229,8 @@ impl Lock {
     /// The server has answered, and has given this attempt neither the lock nor a place.
     fn turn_away(&mut self, cx: &mut Context, id: Id, error: impl FnOnce(Arc<str>) -> LockError) {
         let Some(waiting) = self.waiting_mut(id) else { return };
-        waiting.set_turned_away();
-        let key = Arc::clone(&waiting.ask().key);
+        waiting.requests.clear_unanswered();
+        let key = Arc::clone(&waiting.ask.key);
         self.fail(cx, id, error(key));
     }
 
@@ -247,10 +247,10 @@ impl Lock {
         let is_first = self.first_id() == Some(id);
         let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
         let Some(waiting) = self.waiting_mut(id) else { return };
-        if let Some(place) = place.filter(|_| !waiting.is_queued()) {
-            waiting.ask().call.queued(place.in_front);
+        if let Some(place) = place.filter(|_| !waiting.standing.is_queued()) {
+            waiting.ask.call.queued(place.in_front);
         }
-        let refused_before = waiting.is_refused();
+        let refused_before = waiting.requests.are_refused();
         let may_starve = is_first && place.is_none() && holder.inside > 0;
         let first = is_first.then_some(of);
         let watches = waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
@@ -271,13 +271,13 @@ impl Lock {
             self.queue().set_kept(sent);
             self.set_waited_for(cx);
         }
-        self.hear_word(cx);
+        self.on_fresh_answer(cx);
     }
 
     /// The server has not executed the request of this attempt, or nobody knows whether it has.
     fn on_refusal(&mut self, cx: &mut Context, id: Id, request: &Request, refusal: Refusal) {
         let Some(waiting) = self.waiting(id) else { return };
-        let ask = waiting.ask();
+        let ask = &waiting.ask;
         match refusal {
             refusal if refusal.is_asked_again() => {
                 if refusal == Refusal::Contended {
@@ -301,13 +301,13 @@ impl Lock {
     fn not_run(&mut self, cx: &mut Context, id: Id, why: NotRun, kept: bool) {
         let Some(waiting) = self.waiting_mut(id) else { return };
         if !kept {
-            waiting.set_gone();
+            waiting.clear_place();
         }
-        let key = Arc::clone(&waiting.ask().key);
+        let key = Arc::clone(&waiting.ask.key);
         let error = match why {
             NotRun::Done(result) => {
-                waiting.ask().kind.set_result(result);
-                waiting.end(AcquireOutcome::Replayed);
+                waiting.ask.kind.set_result(result);
+                waiting.ask.end(AcquireOutcome::Replayed);
                 self.end_long_wait(cx, id, "replayed");
                 self.drop_waiting(cx, id);
                 return;

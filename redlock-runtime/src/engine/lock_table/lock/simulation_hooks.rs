@@ -69,7 +69,7 @@ impl Lock {
             Some(Attempt::Held(held)) if held.awaits_reservation() => "handing over",
             Some(Attempt::Held(_)) => "held",
             Some(Attempt::Releasing(_)) => "releasing",
-            Some(Attempt::Waiting(waiting)) => match waiting.awaits() {
+            Some(Attempt::Waiting(waiting)) => match waiting.awaits {
                 Awaits::LocalTurn => "behind another",
                 Awaits::ServerTurn => "queued",
                 Awaits::Reply { .. } => "asking",
