@@ -24,7 +24,7 @@ pub(super) struct Context {
     pub(super) settings: EngineSettings,
     pub(super) outbox: Outbox,
     pub(super) timers: Timers,
-    pub(super) attempts: Attempts,
+    pub(super) attempts: AttemptIndex,
     pub(super) contended: Remembered,
     /// The locks whose callers differ in how many they let in, as was reported.
     pub(super) differing: Remembered,
@@ -44,7 +44,7 @@ impl Context {
             settings,
             outbox: Outbox::default(),
             timers: Timers::default(),
-            attempts: Attempts::default(),
+            attempts: AttemptIndex::default(),
             contended: Remembered::default(),
             differing: Remembered::default(),
             connection: Connection::new(settings.io_timeout),
@@ -69,14 +69,14 @@ impl Context {
 
 /// The attempts of all locks.
 #[derive(Default)]
-pub(super) struct Attempts {
+pub(super) struct AttemptIndex {
     /// The lock of each.
     locks: HashMap<Id, Arc<str>>,
     /// Those that may get a push: they wait on the server, or are being released after that.
     by_token: HashMap<Token, Id>,
 }
 
-impl Attempts {
+impl AttemptIndex {
     pub(super) fn insert(&mut self, id: Id, lock: &Arc<str>) {
         self.locks.insert(id, Arc::clone(lock));
     }

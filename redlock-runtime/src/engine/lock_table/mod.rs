@@ -115,7 +115,7 @@ impl LockTable {
             None => new.insert(Lock::default()),
         };
         let outcome = event(lock, &mut self.cx);
-        match (lock.is_over(), new) {
+        match (lock.attempts.is_empty(), new) {
             (false, Some(lock)) => drop(self.locks.insert(Arc::clone(name), lock)),
             (true, None) => drop(self.locks.remove(name)),
             (false, None) | (true, Some(_)) => {}
@@ -141,7 +141,7 @@ impl LockTable {
     ) {
         self.at_attempt(now, id, |lock, cx| {
             if IS_SIMULATED {
-                lock.meet(id, event);
+                lock.attempts.meet(id, event);
             }
             change(lock, cx);
         });
@@ -159,7 +159,7 @@ impl LockTable {
     /// Tells a simulation of an event of all attempts.
     fn all_meet(&mut self, now: Moment, event: &'static str) {
         if IS_SIMULATED {
-            self.at_each(now, |lock, _, id| lock.meet(id, event));
+            self.at_each(now, |lock, _, id| lock.attempts.meet(id, event));
         }
     }
 
@@ -235,8 +235,8 @@ impl LockTable {
     /// token, whether it has not sent the request, and will not send it.
     pub(crate) fn take_back(&mut self, now: Moment, id: Id, is_unsent: impl FnOnce(&str, &Token) -> bool) {
         self.at_attempt(now, id, |lock, _| {
-            if lock.asked(id).is_some_and(|(name, token)| is_unsent(name, token)) {
-                lock.taken_back(id);
+            if lock.attempts.asked(id).is_some_and(|(name, token)| is_unsent(name, token)) {
+                lock.attempts.taken_back(id);
             }
         });
     }
@@ -356,7 +356,7 @@ impl LockTable {
     /// ended it; they are sent again over the next one.
     pub(crate) fn disconnected(&mut self, now: Moment, reason: Arc<str>, refused: &[(Id, Request)]) {
         for (id, request) in refused {
-            self.at(now, &request.name, |lock, _| lock.refused_at_the_end(*id, request));
+            self.at(now, &request.name, |lock, _| lock.attempts.refused_at_the_end(*id, request));
         }
         self.all_meet(now, "disconnected");
         self.cx.now = now;

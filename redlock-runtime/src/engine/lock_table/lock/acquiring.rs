@@ -21,7 +21,6 @@ use super::queue::{NextAsker, Queue};
 use super::waiting::{Awaits, Waiting};
 use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
-use crate::base::host::wall_clock_before;
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::telemetry;
@@ -29,7 +28,7 @@ use crate::base::token::{self, Token};
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::lock_table::context::Context;
 use crate::engine::multi_key;
-use crate::engine::protocol::{Action, Id, Request};
+use crate::engine::protocol::{Action, Id};
 
 /// Why a quorum knows no tickets.
 pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
@@ -54,14 +53,14 @@ impl Lock {
     pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
         // The server counts where there is no cohort.
         if cx.settings.cohort > 0 && ask.queues() {
-            let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
+            let waiters = u32::try_from(self.attempts.queue.count()).unwrap_or(u32::MAX);
             if waiters >= ask.max_waiters {
                 ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
                 return;
             }
         }
         if ask.kind.is_counted() {
-            let other = self.inside().next().map(|(_, held)| held.lease.limit());
+            let other = self.attempts.inside().next().map(|(_, held)| held.lease.limit());
             compare_limits(cx, &ask, other);
         }
         cx.attempts.insert(id, &ask.name);
@@ -75,7 +74,9 @@ impl Lock {
         // limit.
         let answers_count_from =
             ask.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
-        if self.join(id, Waiting::new(ask, token, answers_count_from, reports)) || cx.queues_on_server() {
+        if self.attempts.join(id, Waiting::new(ask, token, answers_count_from, reports))
+            || cx.queues_on_server()
+        {
             self.ask(cx, id);
         } else if is_behind {
             self.skip(cx, id);
@@ -95,8 +96,8 @@ impl Lock {
     }
 
     pub(super) fn ask_in(&mut self, cx: &mut Context, id: Id, with_all: bool) {
-        let is_alone = self.is_alone(id);
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let is_alone = self.attempts.is_alone(id);
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if cx.connection.is_up() {
             let mode = waiting.mode(cx.now, with_all);
             let has_ticket = waiting.ask.kind.has_ticket();
@@ -151,13 +152,20 @@ impl Lock {
     /// the next one here that allows more asks, too.
     pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
         let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
-        let Some(limit) = self.waiting(first).filter(starves).map(|waiting| waiting.ask.kind.limit()) else {
+        let Some(limit) =
+            self.attempts.waiting(first).filter(starves).map(|waiting| waiting.ask.kind.limit())
+        else {
             return;
         };
         let may_have_room = |waiting: &Waiting| {
             waiting.awaits == Awaits::LocalTurn && waiting.ask.kind.limit().allows_more_than(limit)
         };
-        let next = self.queue().ids().into_iter().find(|id| self.waiting(*id).is_some_and(may_have_room));
+        let next = self
+            .attempts
+            .queue
+            .ids()
+            .into_iter()
+            .find(|id| self.attempts.waiting(*id).is_some_and(may_have_room));
         if let Some(next) = next {
             self.ask(cx, next);
         }
@@ -165,7 +173,7 @@ impl Lock {
 
     /// A waiter that pauses before its next request asks now.
     pub(super) fn ask_early(&mut self, cx: &mut Context, id: Id) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if let Awaits::Retry { .. } = waiting.awaits {
             if cx.abilities.votes {
                 waiting.pause_before_vote(cx.now);
@@ -178,17 +186,17 @@ impl Lock {
 
     /// A waiter whose place may be gone asks for a new one, unless it is asking.
     pub(super) fn rejoin(&mut self, cx: &mut Context, id: Id) {
-        if self.waiting(id).is_some_and(Waiting::sleeps_in_queue) {
+        if self.attempts.waiting(id).is_some_and(Waiting::sleeps_in_queue) {
             self.ask_with_all(cx, id);
         }
     }
 
     /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         error.set_usual_hold(cx.hold_times.usual(waiting.ask.hold_kind));
         self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
-        if let Some(waiting) = self.waiting_mut(id) {
+        if let Some(waiting) = self.attempts.waiting_mut(id) {
             waiting.ask.fail(error);
         }
         self.drop_waiting(cx, id);
@@ -201,37 +209,15 @@ impl Lock {
         id: Id,
         error: impl FnOnce(&Ask) -> Option<LockError>,
     ) {
-        if let Some(error) = self.waiting(id).and_then(|waiting| error(&waiting.ask)) {
+        if let Some(error) = self.attempts.waiting(id).and_then(|waiting| error(&waiting.ask)) {
             self.fail(cx, id, error);
-        }
-    }
-
-    /// The name and the token of an attempt whose request for the lock is unanswered.
-    pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
-        let waiting = self.waiting(id).filter(|waiting| waiting.is_asking())?;
-        Some((&waiting.ask.name, &waiting.token))
-    }
-
-    /// The transport has not sent that request, and will not send it.
-    pub(crate) fn taken_back(&mut self, id: Id) {
-        self.waiting_mut(id).into_iter().for_each(Waiting::take_back);
-    }
-
-    /// The server has refused this request with the answer that ends the connection.
-    pub(crate) fn refused_at_the_end(&mut self, id: Id, request: &Request) {
-        if let Some(waiting) = self.waiting_mut(id)
-            && waiting.is_asking()
-            && waiting.token == request.token
-            && request.action.takes()
-        {
-            waiting.requests.undo();
         }
     }
 
     /// Tells the caller that this key of several was not tried, and releases it if the server may
     /// have taken it.
     pub(super) fn skip(&mut self, cx: &mut Context, id: Id) {
-        if let Some(waiting) = self.waiting_mut(id) {
+        if let Some(waiting) = self.attempts.waiting_mut(id) {
             waiting.ask.end(AcquireOutcome::Skipped);
             self.drop_waiting(cx, id);
         }
@@ -240,8 +226,8 @@ impl Lock {
     /// The waiter leaves, and releases the lock that it has or may get. The one that takes its turn
     /// asks.
     pub(super) fn drop_waiting(&mut self, cx: &mut Context, id: Id) {
-        let was_first = self.first_id() == Some(id);
-        let Some(waiting) = self.take_waiting(id) else { return };
+        let was_first = self.attempts.queue.first_id() == Some(id);
+        let Some(waiting) = self.attempts.take_waiting(id) else { return };
         let was_sent = !waiting.is_asking() || cx.outbox.take_back(id).is_none();
         if waiting.must_release(was_sent) {
             let releasing = waiting.release(cx.now);
@@ -260,10 +246,10 @@ impl Lock {
 
     /// A waiter has left. The next one takes over its pause, so that it asks no sooner, or asks.
     fn pass_turn_on(&mut self, cx: &mut Context, left: &Waiting, was_first: bool) {
-        let is_free_here = self.holder_id().is_none();
-        let Some((id, next)) = self.first() else {
+        let is_free_here = self.attempts.holder_id().is_none();
+        let Some((id, next)) = self.attempts.queue.first() else {
             if is_free_here {
-                *self.queue() = Queue::default();
+                self.attempts.queue = Queue::default();
             }
             return;
         };
@@ -273,7 +259,7 @@ impl Lock {
         // too.
         let takes_over = asks_now || was_first && next.sleeps_in_queue();
         if takes_over
-            && let Some(next) = self.waiting_mut(id)
+            && let Some(next) = self.attempts.waiting_mut(id)
             && next.take_over(left)
         {
             cx.timers.set(id, next.due());
@@ -288,8 +274,8 @@ impl Lock {
             return;
         };
         let in_cohorts = cx.abilities.hands_over && !cx.queues_on_server();
-        let kept_at = self.queue().kept_at();
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let kept_at = self.attempts.queue.kept_at();
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         match (waiting.awaits, turn) {
             // The reply may be from before the release.
             (Awaits::Reply { .. }, _) => waiting.requests.set_ask_again(),
@@ -314,9 +300,12 @@ impl Lock {
     /// The server refused for now. Of the waiters of a lock in this process, only the first asks
     /// again.
     pub(super) fn refused_for_now(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
-        let is_behind =
-            self.first().is_some_and(|(first, waiting)| first != id && waiting.requests.are_refused());
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let is_behind = self
+            .attempts
+            .queue
+            .first()
+            .is_some_and(|(first, waiting)| first != id && waiting.requests.are_refused());
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if is_behind && waiting.ask.queues() && waiting.ask.after.is_none() {
             waiting.set_refused_behind(cx.now, reason);
         } else {
@@ -329,8 +318,8 @@ impl Lock {
     /// The server has answered the first waiter after refusals: the refused waiters behind it ask
     /// now.
     pub(super) fn ask_after_refusals(&mut self, cx: &mut Context) {
-        for id in self.queue().ids() {
-            if let Some(waiting) = self.waiting(id)
+        for id in self.attempts.queue.ids() {
+            if let Some(waiting) = self.attempts.waiting(id)
                 && waiting.requests.are_refused()
                 && matches!(waiting.awaits, Awaits::LocalTurn | Awaits::Retry { .. })
             {
@@ -343,7 +332,7 @@ impl Lock {
     /// because the release of the old one may arrive after the new request. Where each reply takes
     /// longer, more requests are of no use.
     pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         if waiting.ask.kind.has_ticket() {
             // It was used up with that.
             let key = Arc::clone(&waiting.ask.key);
@@ -351,7 +340,7 @@ impl Lock {
             return;
         }
         let token = self.release_for_another(cx, id);
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         let hopeless = waiting.count_late_grant(cx.now, took, lasts);
         let error = match (token, hopeless) {
             (Ok(token), None) => {
@@ -375,11 +364,11 @@ impl Lock {
     /// Releases what this attempt may have. Returns a token under which it can ask again: the release
     /// of its own may arrive after a new request.
     fn release_for_another(&mut self, cx: &mut Context, id: Id) -> Result<Token, LockError> {
-        let Some(waiting) = self.waiting(id) else { return Ok(Token::empty()) };
+        let Some(waiting) = self.attempts.waiting(id) else { return Ok(Token::empty()) };
         let release = waiting.release(cx.now);
         cx.attempts.forget_token(&waiting.token);
         self.release_apart(cx, release);
-        let Some(waiting) = self.waiting_mut(id) else { return Ok(Token::empty()) };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return Ok(Token::empty()) };
         waiting.requests.clear_unanswered();
         let token = waiting.token.another();
         token.map_err(|error| LockError::unavailable(&waiting.ask.key, token::no_random(error)))
@@ -387,7 +376,7 @@ impl Lock {
 
     /// Until an operator acts. An attempt without a limit waits for that.
     fn refuse(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if waiting.ask.waits_for_ever() {
             self.refused_until_then(cx, id, reason);
             return;
@@ -399,13 +388,13 @@ impl Lock {
     /// An attempt without a limit waits until an operator acts. It gives back what it may have
     /// meanwhile: nobody is inside.
     pub(super) fn refused_until_then(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if waiting.last_answer.is_other_than(&reason) {
             telemetry::refused(&waiting.ask.key, &reason);
         }
         if waiting.may_hold() {
             let token = self.release_for_another(cx, id);
-            let Some(waiting) = self.waiting_mut(id) else { return };
+            let Some(waiting) = self.attempts.waiting_mut(id) else { return };
             match token {
                 Ok(token) => {
                     waiting.clear_place();
@@ -417,7 +406,7 @@ impl Lock {
                 }
             }
         }
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         waiting.set_refused(cx.now, reason);
         cx.timers.set(id, waiting.due());
     }
@@ -427,7 +416,8 @@ impl Lock {
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
         let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
         let late = cx.connection.answer_time().late();
-        let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask.gives_up_at.is_some()) else {
+        let Some(waiting) = self.attempts.waiting_mut(id).filter(|waiting| waiting.ask.gives_up_at.is_some())
+        else {
             return;
         };
         if waiting.limit.give_up(cx.now, waiting.ask.gives_up_at, asked_at, late) {
@@ -438,25 +428,25 @@ impl Lock {
         }
         cx.timers.set(id, waiting.due());
         if asked_at.is_some() {
-            self.await_fresh_answer(id);
+            self.extras.await_fresh_answer(id);
         }
     }
 
     /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
     fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
-        let waiting = self.waiting(id)?;
+        let waiting = self.attempts.waiting(id)?;
         let is_known = waiting.ask.one_try
             || cx.connection.trouble().is_some()
-            || self.holder_here(cx).is_some()
-            || waiting.limit.is_met_by(self.last_answer(waiting));
+            || self.attempts.holder_here(cx.now).is_some()
+            || waiting.limit.is_met_by(self.attempts.last_answer(waiting));
         let asks_itself = waiting.is_asking() || !waiting.ask.queues();
-        let asker = if asks_itself { Some(id) } else { self.first_id() };
+        let asker = if asks_itself { Some(id) } else { self.attempts.queue.first_id() };
         asker.filter(|_| !is_known)
     }
 
     /// The time when this attempt has asked the server. One that has not asks now.
     fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
-        let Some(waiting) = self.waiting(asker) else { return cx.now };
+        let Some(waiting) = self.attempts.waiting(asker) else { return cx.now };
         if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
             self.ask(cx, asker);
             return cx.now;
@@ -467,30 +457,21 @@ impl Lock {
     /// The server has told who has this lock, or that it cannot; or the attempt that has asked is
     /// gone; or there is no server to ask.
     pub(crate) fn on_fresh_answer(&mut self, cx: &mut Context) {
-        for id in self.take_awaiting_answer() {
+        for id in self.extras.take_awaiting_answer() {
             self.give_up(cx, id);
         }
     }
 
     /// The transport cannot have the request of this waiter served yet.
     pub(crate) fn delayed(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
-        if let Some(waiting) = self.waiting_mut(id) {
+        if let Some(waiting) = self.attempts.waiting_mut(id) {
             waiting.set_delayed(cx.now, reason);
             self.on_fresh_answer(cx);
         }
     }
 
-    /// The holder in this process.
-    fn holder_here(&self, cx: &Context) -> Option<Holder> {
-        let (_, held) = self.holder()?;
-        let expires_in = held.lease.remaining(cx.now)?;
-        let owner = token::owner_of(held.successors.holder().value());
-        let granted = wall_clock_before(cx.now.since(held.hold.since));
-        Some(Holder { owner, granted, expires_in: Some(expires_in), ..Holder::default() })
-    }
-
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
-        let waiting = self.waiting(id)?;
+        let waiting = self.attempts.waiting(id)?;
         let key = &waiting.ask.key;
         if let Some(trouble) = cx.connection.trouble() {
             return Some(trouble.error(Some(Arc::clone(key))));
@@ -504,10 +485,10 @@ impl Lock {
             holder: holder.into(),
             in_front: waiting.standing.in_front(),
         };
-        if let Some(holder) = self.holder_here(cx) {
+        if let Some(holder) = self.attempts.holder_here(cx.now) {
             return Some(busy(holder));
         }
-        let word = self.last_answer(waiting);
+        let word = self.attempts.last_answer(waiting);
         Some(match word.get() {
             Answer::Busy { owner, granted, expires_in, inside, limit, waiter }
                 if waiting.limit.is_met_by(word) =>
@@ -521,7 +502,7 @@ impl Lock {
             }
             Answer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             Answer::Nothing | Answer::Busy { .. } => {
-                let asked_at = self.asker(waiting).asked_at().or(waiting.asked_at());
+                let asked_at = self.attempts.asker(waiting).asked_at().or(waiting.asked_at());
                 let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask.started));
                 LockError::unavailable(
                     key,

@@ -41,30 +41,28 @@ pub(super) struct Announced {
 impl Lock {
     /// The holder leads, and announces this; `None`: it steps down.
     pub(crate) fn announce(&mut self, cx: &mut Context, id: Id, text: Option<Arc<str>>) {
-        let Some(held) = self.held_mut(id) else { return };
+        let Some(held) = self.attempts.held_mut(id) else { return };
         let withdraws = held.request(Action::Announce);
         let Some(text) = text else {
-            let was_announced = self.announced().take().is_some_and(|announced| announced.of == id);
+            let was_announced = self.extras.take_announced().is_some_and(|announced| announced.of == id);
             if was_announced && cx.connection.is_up() && !cx.abilities.votes {
                 cx.outbox.push((id, withdraws));
             }
             return;
         };
         held.set_led();
-        *self.announced() = Some(Announced { of: id, text, since: cx.now, sent: cx.now, written: None });
+        self.extras.set_announced(Announced { of: id, text, since: cx.now, sent: cx.now, written: None });
         self.announce_if_due(cx, id);
     }
 
     /// Writes the record of the holder, unless the server has it.
     pub(super) fn announce_if_due(&mut self, cx: &mut Context, id: Id) {
-        if !self.has_announced() || !cx.connection.is_up() || cx.abilities.votes {
+        let Some(announced) = self.extras.announced().filter(|announced| announced.of == id) else { return };
+        if !cx.connection.is_up() || cx.abilities.votes {
             return;
         }
-        let Some(held) = self.held_mut(id) else { return };
+        let Some(held) = self.attempts.held_mut(id) else { return };
         let (request, term) = (held.request(Action::Announce), held.lease.fence());
-        let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) else {
-            return;
-        };
         let is_young = cx.now.since(announced.sent) < again_after(request.ttl);
         if !is_young || announced.written.as_ref() != Some(&request.token) {
             (announced.sent, announced.written) = (cx.now, None);
@@ -77,10 +75,9 @@ impl Lock {
 
     pub(super) fn on_announce_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
         match reply {
-            Reply::Done if matches!(request.kind, Kind::Leader(_)) && self.has_announced() => {
-                let written = Some(request.token.clone());
-                if let Some(announced) = self.announced().as_mut().filter(|announced| announced.of == id) {
-                    announced.written = written;
+            Reply::Done if request.kind.announcement().is_some() => {
+                if let Some(announced) = self.extras.announced().filter(|announced| announced.of == id) {
+                    announced.written = Some(request.token.clone());
                 }
             }
             Reply::Refused(refusal) if refusal.is_asked_again() => cx.outbox.push((id, request.clone())),
@@ -91,9 +88,7 @@ impl Lock {
 
     /// The next connection may lead to a server without it.
     pub(crate) fn announce_anew(&mut self) {
-        if self.has_announced()
-            && let Some(announced) = self.announced()
-        {
+        if let Some(announced) = self.extras.announced() {
             announced.written = None;
         }
     }

@@ -9,23 +9,23 @@
 
 use std::sync::Arc;
 
+use super::Lock;
+use super::attempts::Attempt;
 use super::held::HeldTimer;
 use super::releasing::Releasing;
 use super::waiting::{Awaits, WaitTimer};
-use super::{Attempt, Lock};
 use crate::base::outcome::LostReason;
-use crate::base::token::Token;
 use crate::engine::lock_table::context::Context;
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
 
 impl Lock {
     /// A push to one of the waiters.
     pub(crate) fn on_push(&mut self, cx: &mut Context, push: &Push) {
-        self.meet_push(cx, push);
+        self.attempts.meet_push(cx, push);
         let id = cx.attempts.expecting(&push.token);
         if let PushKind::PlaceLost = push.kind {
             // The waiter that asked has a new place, or the lock.
-            for other in self.queue().ids() {
+            for other in self.attempts.queue.ids() {
                 if Some(other) != id {
                     self.pushed(cx, other, PushKind::PlaceLost);
                 }
@@ -36,12 +36,12 @@ impl Lock {
             self.on_push_without_waiter(cx, push);
             return;
         };
-        match self.attempt(id) {
+        match self.attempts.attempt(id) {
             Some(Attempt::Waiting(_)) => {
                 // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
-                let asker = if asks { self.first_queued() } else { None };
-                let asker = asker.filter(|asker| !self.is_one_of_several(*asker, id));
+                let asker = if asks { self.attempts.first_queued() } else { None };
+                let asker = asker.filter(|asker| !self.attempts.differ_in_room(*asker, id));
                 self.pushed(cx, asker.unwrap_or(id), self.kind_for(id, push));
                 self.set_followers(cx, id, push);
             }
@@ -62,7 +62,7 @@ impl Lock {
     /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
     /// phase of a counted lock is older than the numbers that were given since it began.
     fn kind_for(&self, id: Id, push: &Push) -> PushKind {
-        let is_counted = self.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
+        let is_counted = self.attempts.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
         match push.kind {
             PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
                 PushKind::Granted { fence: 0, at, marked }
@@ -71,25 +71,19 @@ impl Lock {
         }
     }
 
-    /// True when not both of these waiters are exclusive: one may have room when the other has none.
-    fn is_one_of_several(&self, one: Id, other: Id) -> bool {
-        let is_counted = |id| self.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
-        is_counted(one) || is_counted(other)
-    }
-
     fn on_push_without_waiter(&mut self, cx: &mut Context, push: &Push) {
         match push.kind {
             PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
             // An operator has released the lock for its holder.
             PushKind::TakenAway => {
-                if let Some(id) = self.holder_with(&push.token) {
+                if let Some(id) = self.attempts.holder_with(&push.token) {
                     self.lose(cx, id, LostReason::KeyChanged, false);
                 }
             }
             // The place of a caller that has gone, whose request was executed late: the first one
             // that is left asks.
             PushKind::Next { .. } | PushKind::LeftFree => {
-                if let Some(first) = self.first_queued() {
+                if let Some(first) = self.attempts.first_queued() {
                     self.pushed(cx, first, push.kind);
                 }
             }
@@ -97,19 +91,9 @@ impl Lock {
         }
     }
 
-    /// The holder that has the lock under this token.
-    fn holder_with(&self, token: &Token) -> Option<Id> {
-        self.holders().find(|(_, held)| held.successors.has(token)).map(|(id, _)| id)
-    }
-
-    /// The waiter that asks for this process, if it has a place.
-    fn first_queued(&self) -> Option<Id> {
-        self.first().filter(|(_, first)| first.standing.is_queued()).map(|(id, _)| id)
-    }
-
     pub(super) fn pushed(&mut self, cx: &mut Context, id: Id, kind: PushKind) {
         // An attempt that does not wait is being released.
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if waiting.defer(kind) {
             return;
         }
@@ -133,22 +117,22 @@ impl Lock {
     pub(crate) fn changed(&mut self, cx: &mut Context) {
         // Those of one phase lose the lock together: one of them compares.
         let mut phases = Vec::new();
-        for (id, held) in self.inside().filter(|(_, held)| held.watch.is_on()) {
+        for (id, held) in self.attempts.inside().filter(|(_, held)| held.watch.is_on()) {
             if phases.iter().all(|(_, phase)| *phase != held.lease.fence()) {
                 phases.push((id, held.lease.fence()));
             }
         }
-        if let Some(id) = self.holder_id() {
-            self.meet(id, "changed");
-            self.held_mut(id).into_iter().for_each(|held| held.queue.set_changed());
+        if let Some(id) = self.attempts.holder_id() {
+            self.attempts.meet(id, "changed");
+            self.attempts.held_mut(id).into_iter().for_each(|held| held.queue.set_changed());
             self.watch(cx, id);
         }
         for (id, _) in phases {
-            self.meet(id, "changed");
+            self.attempts.meet(id, "changed");
             self.watch_one_of_several(cx, id);
         }
-        if let Some(id) = self.first_id() {
-            self.meet(id, "changed");
+        if let Some(id) = self.attempts.queue.first_id() {
+            self.attempts.meet(id, "changed");
             self.ask_early(cx, id);
         }
     }
@@ -156,9 +140,9 @@ impl Lock {
     /// All keys of the server may be gone, the queue of this lock, too: as
     /// [`changed`](Self::changed), for this attempt.
     pub(crate) fn flushed(&mut self, cx: &mut Context, id: Id) {
-        self.meet(id, "changed");
+        self.attempts.meet(id, "changed");
         self.watch(cx, id);
-        if self.waiting(id).is_some_and(|waiting| waiting.standing.is_queued()) {
+        if self.attempts.waiting(id).is_some_and(|waiting| waiting.standing.is_queued()) {
             self.rejoin(cx, id);
         } else {
             self.ask_early(cx, id);
@@ -168,7 +152,7 @@ impl Lock {
     /// The lock may be on another node than before: it is renewed at once, and a queued waiter asks
     /// again, because its place may be gone.
     pub(crate) fn moved(&mut self, cx: &mut Context, id: Id) {
-        match self.attempt(id) {
+        match self.attempts.attempt(id) {
             Some(Attempt::Waiting(waiting)) => {
                 waiting.standing.forget_server_clock();
                 if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
@@ -186,7 +170,7 @@ impl Lock {
     /// There is a connection: an unanswered request is repeated, and a held lock is renewed at
     /// once.
     pub(crate) fn connected(&mut self, cx: &mut Context, id: Id) {
-        match self.attempt(id) {
+        match self.attempts.attempt(id) {
             Some(Attempt::Waiting(waiting)) => {
                 let awaits = waiting.awaits;
                 if awaits == Awaits::Connection || awaits == Awaits::LocalTurn && cx.queues_on_server() {
@@ -203,7 +187,7 @@ impl Lock {
     /// joins it.
     pub(crate) fn can(&mut self, cx: &mut Context, id: Id) {
         if cx.queues_on_server()
-            && self.waiting(id).is_some_and(|waiting| waiting.awaits == Awaits::LocalTurn)
+            && self.attempts.waiting(id).is_some_and(|waiting| waiting.awaits == Awaits::LocalTurn)
         {
             self.ask(cx, id);
         }
@@ -212,7 +196,7 @@ impl Lock {
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the
     /// lock is held.
     fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
-        if self.holders().all(|(_, held)| *held.successors.token() != push.token) {
+        if self.attempts.holders().all(|(_, held)| *held.successors.token() != push.token) {
             let name = Arc::clone(&push.name);
             let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
             let request = Request { fenced: fence > 0, ..request };
@@ -224,8 +208,8 @@ impl Lock {
 
     /// The timer of this attempt rings.
     pub(crate) fn on_timer(&mut self, cx: &mut Context, id: Id) {
-        self.meet_timer(cx, id);
-        match self.attempt(id) {
+        self.attempts.meet_timer(cx, id);
+        match self.attempts.attempt(id) {
             Some(Attempt::Waiting(waiting)) => match waiting.due_timer(cx.now) {
                 Some(WaitTimer::GivesUp) => self.give_up(cx, id),
                 Some(WaitTimer::Report) => self.report_wait(cx, id),

@@ -29,7 +29,7 @@ use crate::engine::protocol::{Action, CLAIM, Confirmation, Disconnected, Id, Rep
 impl Lock {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
     pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         let (refused_before, asks, ask) =
             (waiting.requests.are_refused(), waiting.requests.count(), &waiting.ask);
         let is_counted = ask.kind.is_counted();
@@ -59,7 +59,7 @@ impl Lock {
     /// A lock with a `min_hold` was granted for a claim. The server keeps it for longer before its
     /// body begins: a process that dies at once would give it back when the claim is over.
     fn ask_to_keep(&mut self, cx: &mut Context, id: Id, fence: u64) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if cx.outbox.take_back(id).is_some() {
             waiting.take_back();
         }
@@ -71,7 +71,7 @@ impl Lock {
 
     /// The answer to that. `is_kept`: the claim was not over.
     pub(super) fn kept(&mut self, cx: &mut Context, id: Id, sent: Moment, is_kept: bool) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         if is_kept {
             let fence = waiting.requests.claimed_fence();
             waiting.ask.call.handed_over(HandOver::Server);
@@ -83,7 +83,7 @@ impl Lock {
 
     /// The node has granted the lock to this waiter by a push.
     pub(super) fn granted(&mut self, cx: &mut Context, id: Id, fence: u64, at: ServerTime, marked: bool) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         let claim = waiting.ask.ttl.min(CLAIM);
         let since = waiting.standing.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
@@ -121,7 +121,7 @@ impl Lock {
     /// The first waiter of this process asks when a claim of this process is to end, as a hint
     /// tells those of the others: this process may be suspended.
     pub(super) fn wait_for_own_claim(&mut self, cx: &mut Context, ends: Moment) {
-        if let Some((id, waiting)) = self.queue().first_mut() {
+        if let Some((id, waiting)) = self.attempts.queue.first_mut() {
             waiting.wait_for_own_claim(ends);
             cx.timers.set(id, waiting.due());
         }
@@ -135,14 +135,14 @@ impl Lock {
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         let ask = &waiting.ask;
-        if self.reported().is_some() {
+        if self.extras.reported().is_some() {
             let outcome =
                 if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.kind.is_run()) };
             self.end_long_wait(cx, id, outcome);
         }
-        let Some(waiting) = self.take_waiting(id) else { return };
+        let Some(waiting) = self.attempts.take_waiting(id) else { return };
         cx.attempts.forget_token(&waiting.token);
         let (mut ask, token) = waiting.into_parts();
         let caller = ask.caller.take();
@@ -160,14 +160,14 @@ impl Lock {
             _ => false,
         };
         let lets_others_in = held.kind.is_counted();
-        self.set_holder(id, held);
+        self.attempts.set_holder(id, held);
         if cx.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from
             // time to time.
-            let next = self.first_id();
+            let next = self.attempts.queue.first_id();
             self.take_turn(cx, next.map(NextAsker::Later));
         } else if lets_others_in {
-            let next = self.first_id();
+            let next = self.attempts.queue.first_id();
             self.take_turn(cx, next.map(NextAsker::Now));
         }
         if delivered {
@@ -183,11 +183,15 @@ impl Lock {
     /// waiter.
     pub(crate) fn reserve(&mut self, cx: &mut Context) {
         let count = cx.settings.cohort;
-        if count == 0 || cx.abilities.votes || !cx.connection.is_up() || self.first_id().is_none() {
+        if count == 0
+            || cx.abilities.votes
+            || !cx.connection.is_up()
+            || self.attempts.queue.first_id().is_none()
+        {
             return;
         }
-        if let Some(id) = self.holder_id()
-            && let Some(held) = self.held_mut(id)
+        if let Some(id) = self.attempts.holder_id()
+            && let Some(held) = self.attempts.held_mut(id)
             && held.successors.reserve()
         {
             cx.outbox.push((id, held.request(Action::Reserve { count })));
@@ -196,10 +200,10 @@ impl Lock {
 
     /// The caller no longer waits: the attempt releases the lock that it has or may get.
     pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
-        if let Some(mut held) = self.take_held(id) {
+        if let Some(mut held) = self.attempts.take_held(id) {
             held.set_unrun();
             self.give_back(cx, id, &held, None);
-        } else if self.waiting(id).is_some() {
+        } else if self.attempts.waiting(id).is_some() {
             self.end_long_wait(cx, id, "cancelled");
             self.drop_waiting(cx, id);
         }
@@ -208,7 +212,7 @@ impl Lock {
     /// The guard changes the ttl.
     pub(crate) fn extend(&mut self, cx: &mut Context, id: Id, extension: Extension) {
         // A lock that is not held was lost, and its guard knows why.
-        if let Some(held) = self.held_mut(id)
+        if let Some(held) = self.attempts.held_mut(id)
             && held.lease.check(cx.now).is_some()
         {
             if let Some(heartbeat) = held.lease.heartbeat() {
@@ -222,13 +226,13 @@ impl Lock {
     /// Draws a fencing token for a held lock, unless it has one. Dropped without an answer when
     /// there is none.
     pub(crate) fn fence(&mut self, cx: &mut Context, id: Id, caller: oneshot::Sender<()>) {
-        let Some(held) = self.held_mut(id).filter(|_| cx.connection.is_up()) else { return };
+        let Some(held) = self.attempts.held_mut(id).filter(|_| cx.connection.is_up()) else { return };
         if held.lease.fence() > 0 {
             let _ = caller.send(());
             return;
         }
         let draw = held.request(Action::Draw);
-        if self.add_draw(id, caller) {
+        if self.extras.add_draw(id, caller) {
             cx.outbox.push((id, draw));
         }
     }
@@ -238,7 +242,7 @@ impl Lock {
             cx.outbox.push((id, request.clone()));
             return;
         }
-        let held = self.held_mut(id);
+        let held = self.attempts.held_mut(id);
         match (reply, held) {
             // It was executed after the server was told who has the lock.
             (Reply::NotHeld, Some(held)) if *held.successors.token() != request.token => {
@@ -246,17 +250,17 @@ impl Lock {
             }
             (Reply::Reserved { last }, Some(held)) if held.successors.has(&request.token) => {
                 held.lease.set_fence(*last);
-                for caller in self.take_draws(id) {
+                for caller in self.extras.take_draws(id) {
                     let _ = caller.send(());
                 }
             }
-            _ => drop(self.take_draws(id)),
+            _ => drop(self.extras.take_draws(id)),
         }
     }
 
     /// Sends a renewal, if one is wanted, and a watch.
     pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
-        let Some(held) = self.held_mut(id) else { return };
+        let Some(held) = self.attempts.held_mut(id) else { return };
         if !cx.connection.is_up() || !held.wants_renewal() {
             held.renewals.suspend();
         } else if held.is_led_by_a_blocked_body(cx.now) {
@@ -272,7 +276,7 @@ impl Lock {
 
     /// Sends a watch: the reply compares the holder, and the node tells of the next change.
     pub(crate) fn watch(&mut self, cx: &mut Context, id: Id) {
-        if let Some(held) = self.held_mut(id)
+        if let Some(held) = self.attempts.held_mut(id)
             && cx.connection.is_up()
             && cx.abilities.tracks_changes
             // The answer to that one tells whose value to compare, and sends the watch.
@@ -285,9 +289,9 @@ impl Lock {
     /// The key of a lock that several have was changed. Who comes and goes may change it, because the
     /// key lasts as long as the last of them, so at most one watch is sent for many changes.
     pub(super) fn watch_one_of_several(&mut self, cx: &mut Context, id: Id) {
-        if self.may_watch_again(cx.now, LOOKS_AFTER) {
+        if self.extras.may_watch_again(cx.now, LOOKS_AFTER) {
             self.watch(cx, id);
-        } else if self.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now)) {
+        } else if self.attempts.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now)) {
             self.schedule(cx, id);
         }
     }
@@ -295,9 +299,9 @@ impl Lock {
     /// One of this process has left the lock, or its queue: another one that has the lock beside
     /// others looks whether all of them still have it.
     pub(super) fn look_again(&mut self, cx: &mut Context) {
-        let one = self.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
+        let one = self.attempts.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
         if let Some(id) = one
-            && self.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now))
+            && self.attempts.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now))
         {
             self.schedule(cx, id);
         }
@@ -306,8 +310,8 @@ impl Lock {
     /// A waiter of this process has a place in the queue of the lock. Its request may have marked the
     /// key: that ended the watch, and the server does not tell of a client's own changes.
     pub(super) fn set_waited_for(&mut self, cx: &mut Context) {
-        if let Some(id) = self.holder_id()
-            && self.held_mut(id).is_some_and(|held| held.queue.set_marked() && held.watch.is_on())
+        if let Some(id) = self.attempts.holder_id()
+            && self.attempts.held_mut(id).is_some_and(|held| held.queue.set_marked() && held.watch.is_on())
         {
             self.watch(cx, id);
         }
@@ -317,13 +321,13 @@ impl Lock {
     /// here and elsewhere, it is held until then.
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
         let is_by_votes = cx.abilities.votes;
-        if let Some(held) = self.held_mut(id)
+        if let Some(held) = self.attempts.held_mut(id)
             && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.kind.gives_no_ticket())
         {
             response.send(Err(LockError::invalid(held.lease.key(), reason)), None);
             return;
         }
-        let Some(mut held) = self.take_held(id) else {
+        let Some(mut held) = self.attempts.take_held(id) else {
             // It was lost before, and is gone or being released.
             answer(Some(response), ReleaseOutcome::AlreadyLost);
             return;
@@ -357,7 +361,7 @@ impl Lock {
     /// have the key. It may have a place in the queue instead, when a request of the waiter arrived
     /// after the loss.
     pub(crate) fn lose(&mut self, cx: &mut Context, id: Id, reason: LostReason, release: bool) {
-        let Some(held) = self.take_held(id) else { return };
+        let Some(held) = self.attempts.take_held(id) else { return };
         held.lease.end(reason);
         if !held.awaits_reservation() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
@@ -373,7 +377,7 @@ impl Lock {
     /// The phase is over: all that have the lock in it have lost it.
     pub(super) fn lose_phase(&mut self, cx: &mut Context, phase: u64) {
         let of_phase = |(id, held): (Id, &Held)| (held.lease.fence() == phase).then_some(id);
-        for id in self.inside().filter_map(of_phase).collect::<Vec<_>>() {
+        for id in self.attempts.inside().filter_map(of_phase).collect::<Vec<_>>() {
             self.lose(cx, id, LostReason::KeyChanged, false);
         }
     }
@@ -386,7 +390,8 @@ impl Lock {
             Action::Release => held.successors.has(&request.token),
             _ => false,
         };
-        let taken: Vec<Id> = self.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
+        let taken: Vec<Id> =
+            self.attempts.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
         for id in taken {
             self.lose(cx, id, LostReason::ForceReleased, true);
         }
@@ -395,14 +400,14 @@ impl Lock {
     /// The holder has left, and the first waiter asks.
     fn leave(&mut self, cx: &mut Context, held: &Held) {
         if !held.is_former() {
-            let next = self.queue().take_turn();
+            let next = self.attempts.queue.take_turn();
             self.take_turn(cx, next);
         }
     }
 
     /// The server has the lock under the token of its holder, and no longer under this one.
     pub(super) fn set_told(&mut self, cx: &mut Context, id: Id, before: Token) {
-        let Some(held) = self.held_mut(id) else { return };
+        let Some(held) = self.attempts.held_mut(id) else { return };
         let leaving = held.release_place(cx.now, before);
         if held.watch.is_on() {
             self.watch(cx, id);
@@ -415,7 +420,7 @@ impl Lock {
     /// The task that asks the replicas is a new one: what the last one has not answered is
     /// confirmed anew.
     pub(crate) fn confirm_again(&mut self, cx: &mut Context, id: Id) {
-        if let Some(held) = self.held_mut(id)
+        if let Some(held) = self.attempts.held_mut(id)
             && held.awaits_replicas()
             && !cx.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
         {
@@ -427,7 +432,9 @@ impl Lock {
 
     /// The answer of the replicas about a lock that its caller does not have yet.
     pub(crate) fn confirmed(&mut self, cx: &mut Context, id: Id, token: &Token, confirmation: Confirmation) {
-        let Some(held) = self.held_mut(id).filter(|held| held.successors.token() == token) else { return };
+        let Some(held) = self.attempts.held_mut(id).filter(|held| held.successors.token() == token) else {
+            return;
+        };
         let Some(caller) = held.take_caller() else { return };
         let (lease, wanted) = (&held.lease, cx.settings.replicas);
         let key = Arc::clone(lease.key());
@@ -456,7 +463,7 @@ impl Lock {
     /// The manager is shut down, and its time is over: the lease ends. True when a body may have
     /// run under it.
     pub(crate) fn close(&mut self, cx: &mut Context, id: Id, reason: &'static str) -> bool {
-        let Some(held) = self.held_mut(id) else { return false };
+        let Some(held) = self.attempts.held_mut(id) else { return false };
         if let Some(caller) = held.take_caller() {
             let _ = caller.send(LockError::closed(held.lease.key(), reason).into());
             self.abandon(cx, id);

@@ -26,7 +26,7 @@ use crate::engine::protocol::{Id, Push, Run};
 impl Lock {
     /// The guard releases the lock.
     pub(crate) fn release(&mut self, cx: &mut Context, id: Id, response: Option<Response>) {
-        let Some(held) = self.take_held(id) else {
+        let Some(held) = self.attempts.take_held(id) else {
             // It was lost before, and is gone or being released.
             answer(response, ReleaseOutcome::AlreadyLost);
             return;
@@ -41,7 +41,7 @@ impl Lock {
 
     /// The guard releases the lock of a body that runs once.
     pub(crate) fn finish(&mut self, cx: &mut Context, id: Id, run: Run, response: Response) {
-        if let Some(held) = self.held_mut(id) {
+        if let Some(held) = self.attempts.held_mut(id) {
             held.kind.set_run(run);
         }
         self.release(cx, id, Some(response));
@@ -50,15 +50,18 @@ impl Lock {
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
-        if self.first_id().is_none() || !cx.connection.is_up() || !held.may_be_handed_over(cx.now) {
+        if self.attempts.queue.first_id().is_none()
+            || !cx.connection.is_up()
+            || !held.may_be_handed_over(cx.now)
+        {
             return Some(held);
         }
-        while let Some((next_id, next)) = self.first() {
+        while let Some((next_id, next)) = self.attempts.queue.first() {
             let lease = match held.next_holder(cx.now, next) {
                 NextHolder::Waiter { fence } => held.hand_over(cx.now, next, fence),
                 NextHolder::Unknown => {
                     held.await_reservation(cx.now);
-                    self.set_holder(id, held);
+                    self.attempts.set_holder(id, held);
                     self.schedule(cx, id);
                     return None;
                 }
@@ -80,8 +83,8 @@ impl Lock {
         id: Id,
         mut held: Box<Held>,
     ) -> Option<Box<Held>> {
-        self.meet(next_id, "passed on");
-        let Some((_, next)) = self.queue().first_mut() else { return Some(held) };
+        self.attempts.meet(next_id, "passed on");
+        let Some((_, next)) = self.attempts.queue.first_mut() else { return Some(held) };
         cx.attempts.forget_token(&next.token);
         let claim_ends = lease.deadline();
         let is_here = next
@@ -93,7 +96,7 @@ impl Lock {
             next.ask.call.handed_over(HandOver::Process);
         }
         self.end_long_wait(cx, next_id, if is_here { "acquired" } else { "cancelled" });
-        self.take_waiting(next_id);
+        self.attempts.take_waiting(next_id);
         if !is_here {
             held.set_unrun();
             cx.forget(next_id);
@@ -101,11 +104,11 @@ impl Lock {
         }
         cx.forget(id);
         let has_followers = held.successors.has_followers();
-        self.set_holder(next_id, held);
+        self.attempts.set_holder(next_id, held);
         self.schedule(cx, next_id);
         if has_followers {
             // The next waiter goes on as behind a grant of the server.
-            let next = self.first_id();
+            let next = self.attempts.queue.first_id();
             self.take_turn(cx, next.map(NextAsker::Later));
             if let Some(ends) = claim_ends {
                 self.wait_for_own_claim(cx, ends);
@@ -117,7 +120,7 @@ impl Lock {
     /// The reservation is answered, or was not in time: the released lock goes to the next waiter,
     /// or back to the server.
     pub(super) fn end_reservation(&mut self, cx: &mut Context, id: Id, is_answered: bool) {
-        let Some(held) = self.take_held(id) else { return };
+        let Some(held) = self.attempts.take_held(id) else { return };
         let held = if is_answered { self.hand_over(cx, id, held) } else { Some(held) };
         if let Some(held) = held {
             self.give_back(cx, id, &held, None);
@@ -130,7 +133,7 @@ impl Lock {
         if grant.followers.is_empty() || cx.settings.replicas > 0 {
             return;
         }
-        if let Some(held) = self.held_mut(id)
+        if let Some(held) = self.attempts.held_mut(id)
             && held.successors.has(&grant.token)
             && !held.kind.is_counted()
         {

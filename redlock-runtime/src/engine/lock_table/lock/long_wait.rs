@@ -18,21 +18,21 @@ use crate::engine::protocol::{Action, Id, Inspection, Refusal, Reply, Request};
 impl Lock {
     /// The wait is longer than the limit, or than four times the last one.
     pub(super) fn report_wait(&mut self, cx: &mut Context, id: Id) {
-        let reported = self.reported();
-        let is_reported = reported.is_none_or(|other| other == id || self.waiting(other).is_none());
-        if let Some(waiting) = self.waiting_mut(id) {
+        let reported = self.extras.reported();
+        let is_reported = reported.is_none_or(|other| other == id || self.attempts.waiting(other).is_none());
+        if let Some(waiting) = self.attempts.waiting_mut(id) {
             waiting.reports.count(is_reported);
             cx.timers.set(id, waiting.due());
         }
         if is_reported {
-            self.set_reported(Some(id));
+            self.extras.set_reported(Some(id));
             self.ask_for_holder(cx, id);
         }
     }
 
     /// Asks the server who holds the lock, for this waiter.
     pub(crate) fn ask_for_holder(&mut self, cx: &mut Context, id: Id) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         if !cx.connection.is_up() {
             let reason = cx.connection.trouble().map_or(cx.connection.broke(), |trouble| &trouble.reason);
             self.warn_of_wait(cx, id, &Err(Arc::clone(reason)));
@@ -52,7 +52,7 @@ impl Lock {
     }
 
     fn warn_of_wait(&self, cx: &Context, id: Id, found: &Result<Option<Inspection>, Arc<str>>) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         let Some(since) = waiting.reports.since() else { return };
         let found = match found {
             Ok(Some(Inspection { holder, waiters, queue, .. })) => {
@@ -64,23 +64,23 @@ impl Lock {
                 Found::Held { holder, in_front, waiters: *waiters }
             }
             // Nobody holds it, and the server gives it to nobody.
-            Ok(None) => match self.last_answer(waiting).get() {
+            Ok(None) => match self.attempts.last_answer(waiting).get() {
                 Answer::Refused(reason) => Found::Refused { reason },
                 Answer::Nothing | Answer::Busy { .. } => Found::Free,
             },
             Err(reason) => Found::Unknown { reason },
         };
         let ask = &waiting.ask;
-        ask.call.waits_long(&ask.key, cx.now.since(since), self.count(), &found);
+        ask.call.waits_long(&ask.key, cx.now.since(since), self.attempts.queue.count(), &found);
     }
 
     /// The last line of a wait that was reported.
     pub(super) fn end_long_wait(&mut self, cx: &Context, id: Id, outcome: &'static str) {
-        if let Some(waiting) = self.waiting(id)
+        if let Some(waiting) = self.attempts.waiting(id)
             && let Some(since) = waiting.reports.reported_since()
         {
             waiting.ask.call.long_wait_ended(&waiting.ask.key, cx.now.since(since), outcome);
-            self.set_reported(None);
+            self.extras.set_reported(None);
         }
     }
 }

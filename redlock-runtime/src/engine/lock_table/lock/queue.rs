@@ -112,6 +112,10 @@ impl Queue {
         self.first.as_ref().map(|(id, waiting)| (*id, waiting.as_ref()))
     }
 
+    pub(super) fn first_id(&self) -> Option<Id> {
+        self.first.as_ref().map(|(id, _)| *id)
+    }
+
     pub(super) fn first_mut(&mut self) -> Option<(Id, &mut Waiting)> {
         self.first.as_mut().map(|(id, waiting)| (*id, waiting.as_mut()))
     }

@@ -9,8 +9,9 @@
 
 use std::sync::Arc;
 
+use super::Lock;
 use super::acquiring::compare_limits;
-use super::{Attempt, Lock};
+use super::attempts::Attempt;
 use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
 use crate::base::host::IS_SIMULATED;
@@ -37,9 +38,9 @@ impl Lock {
         request: &Request,
         reply: Reply,
     ) {
-        let holder = self.current_holder(id, request);
+        let holder = self.attempts.current_holder(id, request);
         if IS_SIMULATED {
-            self.meet_reply(holder, request.action, &reply);
+            self.attempts.meet_reply(holder, request.action, &reply);
         }
         if request.action == Action::Announce {
             self.on_announce_reply(cx, id, request, &reply);
@@ -51,7 +52,7 @@ impl Lock {
         }
         let (id, action) = (holder, request.action);
         let is_release = matches!(action, Action::Release | Action::ExpireLater);
-        match (self.attempt(id), reply) {
+        match (self.attempts.attempt(id), reply) {
             (Some(Attempt::Waiting(waiting)), reply) if waiting.token == request.token => match reply {
                 Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
                     self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
@@ -104,18 +105,9 @@ impl Lock {
         }
     }
 
-    /// The attempt that a reply to `id` is about: after local hand-overs, the current holder with
-    /// the same token.
-    fn current_holder(&mut self, id: Id, request: &Request) -> Id {
-        if self.attempt(id).is_some() {
-            return id;
-        }
-        self.holder().filter(|(_, held)| held.successors.have_sent(request)).map_or(id, |(holder, _)| holder)
-    }
-
     /// The reply to a waiter's watch. The lock may have become free just before.
     fn on_watch_reply(&mut self, cx: &mut Context, id: Id, reply: &Reply) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         match reply {
             Reply::NotHeld => waiting.requests.forget_split_votes(),
             Reply::Refused(_) => {
@@ -131,7 +123,7 @@ impl Lock {
     /// it for stuck, so its waiters may have lost their places. The first one asks; if it has lost
     /// its place, the server tells the others.
     fn ask_after_claim(&mut self, cx: &mut Context) {
-        if let Some((id, waiting)) = self.first()
+        if let Some((id, waiting)) = self.attempts.queue.first()
             && waiting.sleeps_in_queue()
         {
             self.ask(cx, id);
@@ -148,7 +140,7 @@ impl Lock {
         at_ms: u64,
         verdict: Verdict,
     ) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         waiting.ask.kind.set_tick(at_ms);
         let key = Arc::clone(&waiting.ask.key);
         let error = match verdict {
@@ -180,7 +172,7 @@ impl Lock {
         verdict: Result<Verdict, Refusal>,
     ) {
         let action = request.action;
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if matches!(&verdict, Err(refusal) if has_taken_nothing(action, refusal)) {
             waiting.requests.undo();
         }
@@ -228,7 +220,7 @@ impl Lock {
 
     /// The server has answered, and has given this attempt neither the lock nor a place.
     fn turn_away(&mut self, cx: &mut Context, id: Id, error: impl FnOnce(Arc<str>) -> LockError) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         waiting.requests.clear_unanswered();
         let key = Arc::clone(&waiting.ask.key);
         self.fail(cx, id, error(key));
@@ -244,9 +236,9 @@ impl Lock {
         holder: Holder,
         place: Option<Place>,
     ) {
-        let is_first = self.first_id() == Some(id);
-        let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let is_first = self.attempts.queue.first_id() == Some(id);
+        let of = u32::try_from(self.attempts.queue.count()).unwrap_or(u32::MAX);
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if let Some(place) = place.filter(|_| !waiting.standing.is_queued()) {
             waiting.ask.call.queued(place.in_front);
         }
@@ -268,7 +260,7 @@ impl Lock {
         cx.contended.insert(&request.name);
         self.ask_past(cx, id, may_starve);
         if place.is_some() {
-            self.queue().set_kept(sent);
+            self.attempts.queue.set_kept(sent);
             self.set_waited_for(cx);
         }
         self.on_fresh_answer(cx);
@@ -276,7 +268,7 @@ impl Lock {
 
     /// The server has not executed the request of this attempt, or nobody knows whether it has.
     fn on_refusal(&mut self, cx: &mut Context, id: Id, request: &Request, refusal: Refusal) {
-        let Some(waiting) = self.waiting(id) else { return };
+        let Some(waiting) = self.attempts.waiting(id) else { return };
         let ask = &waiting.ask;
         match refusal {
             refusal if refusal.is_asked_again() => {
@@ -299,7 +291,7 @@ impl Lock {
     /// The body of this attempt, which runs once, does not run. `kept`: it may have something to
     /// release.
     fn not_run(&mut self, cx: &mut Context, id: Id, why: NotRun, kept: bool) {
-        let Some(waiting) = self.waiting_mut(id) else { return };
+        let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if !kept {
             waiting.clear_place();
         }
@@ -319,7 +311,7 @@ impl Lock {
     }
 
     fn on_renew_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: &Reply) {
-        let Some(held) = self.held_mut(id) else { return };
+        let Some(held) = self.attempts.held_mut(id) else { return };
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
                 held.successors.set_reserved(reply, count);

@@ -2,14 +2,14 @@
 //! seen. Compiled out unless the simulation is on: elsewhere there is no world, as the compiler
 //! knows by its type.
 
+use super::attempts::{Attempt, Attempts};
 use super::held::HeldTimer;
 use super::waiting::{Awaits, WaitTimer};
-use super::{Attempt, Lock};
 use crate::base::host;
 use crate::engine::lock_table::context::Context;
 use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply, Verdict};
 
-impl Lock {
+impl Attempts {
     /// An event for this attempt, before it changes anything.
     pub(crate) fn meet(&mut self, id: Id, event: &'static str) {
         if let Some(world) = host::world() {
