@@ -1,7 +1,7 @@
 //! A `SET`, and the same by the holder of a lock, refused once a later holder was there.
 //!
 //! ```text
-//! cargo bench --features fenced-redis --bench fenced_redis
+//! cargo bench --bench fenced_redis
 //! ```
 //!
 //! Both take turns in small rounds, so that other work of the machine hits both. Read the ratios: the

@@ -17,7 +17,7 @@ pub use redlock_runtime::{
     OnceRecord, ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
-#[cfg(feature = "fenced-redis")]
+#[cfg(feature = "redis")]
 pub use redlock_runtime::FencedRedis;
 #[cfg(feature = "testing")]
 pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};

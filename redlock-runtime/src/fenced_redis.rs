@@ -47,7 +47,7 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 
 /// Writes that only the right holder of a lock can make, through a connection of the caller's own:
 /// from [`LockGuard::redis`], and in code that has no guard from [`CurrentLock::redis`]. Needs the
-/// feature `fenced-redis`.
+/// feature `redis`, which is on by default.
 ///
 /// Of two holders of a lock, the earlier one writes nothing to a key after the later one has written
 /// there, or has [claimed](Self::claim) it. Keys with one hash tag, such as `{account:7}:balance`
@@ -89,7 +89,7 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 /// # Ok(())
 /// # }
 /// ```
-#[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it writes nothing by itself"]
 pub struct FencedRedis<'g> {
@@ -106,7 +106,7 @@ enum Holder<'g> {
 
 impl LockGuard {
     /// Writes to Redis that are refused once a later holder was there: [`FencedRedis`]. Needs the
-    /// feature `fenced-redis`.
+    /// feature `redis`, which is on by default.
     ///
     /// # Examples
     ///
@@ -117,7 +117,7 @@ impl LockGuard {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
     pub fn redis(&self) -> FencedRedis<'_> {
         FencedRedis { holder: Holder::Guard(self), forget_after: None }
     }
@@ -127,7 +127,7 @@ impl CurrentLock {
     /// As [`LockGuard::redis`]: for code below an annotated function, and for one without
     /// `guard = …`. Such a function takes its lock without a fencing token, so its first write
     /// draws one from the server of the locks, as [`fencing_token`](Self::fencing_token) does. Needs
-    /// the feature `fenced-redis`.
+    /// the feature `redis`, which is on by default.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl CurrentLock {
     ///     Ok(lock.redis().eval_blocking(connection, deposit, &[&format!("balance:{id}")], amount)?)
     /// }
     /// ```
-    #[cfg_attr(docsrs, doc(cfg(feature = "fenced-redis")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
     pub fn redis(&self) -> FencedRedis<'_> {
         FencedRedis { holder: Holder::Current(self), forget_after: None }
     }

@@ -18,7 +18,7 @@ mod current;
 mod defaults;
 mod election;
 mod engine;
-#[cfg(feature = "fenced-redis")]
+#[cfg(feature = "redis")]
 mod fenced_redis;
 mod global;
 mod guard;
@@ -53,7 +53,7 @@ pub use base::tick::{NominalTime, TickMissed};
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
 pub use election::{Election, LeadError, Leader, Observer, Term};
-#[cfg(feature = "fenced-redis")]
+#[cfg(feature = "redis")]
 pub use fenced_redis::FencedRedis;
 pub use guard::{HandOver, LockGuard};
 pub use inspect::{LastTick, LockInfo, Waiter};
