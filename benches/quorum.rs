@@ -110,7 +110,7 @@ fn long_since(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopped: &Qu
     let mut killed = Quorum::forgetful(NODES);
     let alone = RedisServer::start();
     let locks = connect(well);
-    let alone = LockManager::connect_blocking(&alone.url()).map(|locks| (locks, alone)).unwrap();
+    let alone = LockManager::connect_blocking(alone.url()).map(|locks| (locks, alone)).unwrap();
     let mut contenders = [
         Contender::new("bare, all well", Way::bare(runtime, thread, well)),
         Contender::new("redlocked, all well, async", Way::Async(locks.clone())),

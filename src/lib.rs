@@ -11,8 +11,8 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError, HandOver,
-    Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
+    Acquire, Address, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError,
+    HandOver, Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
     LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, NotATicket, Observer, OnLost,
     OnceRecord, ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };

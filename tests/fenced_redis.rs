@@ -21,7 +21,7 @@ struct Failover(LockManager, LockManager);
 
 impl Failover {
     async fn new() -> Self {
-        let locks = async || LockManager::connect(&format!("memory://{}", unique("fenced"))).await.unwrap();
+        let locks = async || LockManager::connect(format!("memory://{}", unique("fenced"))).await.unwrap();
         Self(locks().await, locks().await)
     }
 
@@ -295,7 +295,7 @@ async fn a_fence_stays_unless_it_is_to_be_forgotten() {
 async fn a_lost_lock_and_a_broken_script_are_told_apart() {
     let server = RedisServer::start();
     let mut redis = connect(&server).await;
-    let locks = LockManager::connect(&format!("memory://{}", unique("fenced"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("fenced"))).await.unwrap();
     let guard = locks.lock("account:7").acquire().await.unwrap();
     let broken: Outcome<()> = guard.redis().eval(&mut redis, "nonsense", &["balance"], 1).await;
     let error = broken.unwrap_err();

@@ -125,7 +125,7 @@ fn sleeps_of(name: &str) -> Option<u64> {
 async fn a_thousand_locks_wake_no_thread() {
     const LOCKS: u64 = 1000;
     let server = RedisServer::start();
-    LockManager::connect(&server.url()).await.unwrap().set_global();
+    LockManager::connect(server.url()).await.unwrap().set_global();
     assert_eq!(one_at_a_time("k").await, Ok(0));
     eventually("the stall watchdog sleeps", || sleeps_of("redlocked-guard") > Some(0));
     let (start, before) = (std::time::Instant::now(), sleeps_of("redlocked-guard").unwrap());
@@ -149,7 +149,7 @@ fn one_sync_call(locks: &LockManager) -> Result<(), LockError> {
 fn sync_locks_one_after_the_other_wake_no_other_thread() {
     const LOCKS: u64 = 2000;
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let this = std::fs::canonicalize("/proc/thread-self").unwrap();
     let sleeps = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
@@ -197,7 +197,7 @@ fn locks_in_runtimes_without_drivers() {
             }
             let runtime = builder.worker_threads(workers.max(1)).build().unwrap();
             let task = async {
-                let locks = LockManager::connect(&server.url()).await.unwrap();
+                let locks = LockManager::connect(server.url()).await.unwrap();
                 let guard = locks.lock("k").acquire().await.unwrap();
                 assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
                 locks.shutdown(Duration::from_secs(10)).await.unwrap();

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::base::credentials::Credentials;
 use crate::base::telemetry::{Events, LockEvent};
 use crate::defaults::Defaults;
@@ -33,7 +34,7 @@ use crate::engine::redis::connect::tls::TlsSettings;
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct LockManagerBuilder {
-    url: String,
+    address: Address,
     prefix: String,
     io_timeout: Duration,
     max_waiters: u32,
@@ -52,9 +53,9 @@ pub struct LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    fn new(url: String) -> Self {
+    fn new(address: Address) -> Self {
         Self {
-            url,
+            address,
             prefix: "lock:".to_owned(),
             io_timeout: Duration::from_secs(1),
             max_waiters: 100_000,
@@ -93,9 +94,8 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn node(mut self, url: impl AsRef<str>) -> Self {
-        self.url.push(',');
-        self.url.push_str(url.as_ref());
+    pub fn node(mut self, address: impl Into<Address>) -> Self {
+        self.address.push(&address.into());
         self
     }
 
@@ -591,7 +591,7 @@ impl LockManagerBuilder {
 }
 
 impl fmt::Debug for LockManagerBuilder {
-    /// Without the URL, which may hold a password.
+    /// Without the address, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManagerBuilder")
             .field("prefix", &self.prefix)

@@ -11,6 +11,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod address;
 mod base;
 mod block_on;
 mod builder;
@@ -41,6 +42,7 @@ mod ticket;
 mod web;
 
 pub use acquire::Acquire;
+pub use address::Address;
 pub use base::capabilities::Capabilities;
 pub use base::credentials::Credentials;
 pub use base::error::LockErrorKind;

@@ -131,7 +131,7 @@ impl Testing {
     /// # }
     /// ```
     pub async fn connect(name: &str) -> Result<Self, LockError> {
-        LockManager::connect(&format!("memory://{name}")).await?.testing()
+        LockManager::connect(format!("memory://{name}")).await?.testing()
     }
 
     /// As [`connect`](Self::connect), for a test without a runtime.
@@ -151,7 +151,7 @@ impl Testing {
     /// # }
     /// ```
     pub fn connect_blocking(name: &str) -> Result<Self, LockError> {
-        LockManager::connect_blocking(&format!("memory://{name}"))?.testing()
+        LockManager::connect_blocking(format!("memory://{name}"))?.testing()
     }
 
     /// The manager that this was made from: for a function with `manager = …`, or a type that has

@@ -27,7 +27,7 @@ struct Shop {
 impl Shop {
     fn open() -> Self {
         let server = RedisServer::start();
-        Self { locks: LockManager::connect_blocking(&server.url()).unwrap(), server }
+        Self { locks: LockManager::connect_blocking(server.url()).unwrap(), server }
     }
 
     /// Returns the value of the lock's key while the body runs.

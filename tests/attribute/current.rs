@@ -130,7 +130,7 @@ async fn draws_its_fencing_token(locks: &LockManager) -> Outcome<u64> {
 #[tokio::test]
 async fn on_a_server_a_fencing_token_is_drawn_when_it_is_asked_for() -> Outcome {
     let server = kit::RedisServer::start();
-    let locks = LockManager::connect(&server.url()).await?;
+    let locks = LockManager::connect(server.url()).await?;
     let first = draws_its_fencing_token(&locks).await?;
     let by_guard = locks.lock("k").run(async |guard| guard.fencing_token()).await?;
     let last = draws_its_fencing_token(&locks).await?;

@@ -51,7 +51,7 @@ with! { redis_py redis_py_asyncio node_redlock hand_written: {
 } }
 
 fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
+    LockManager::connect_blocking(server.url()).unwrap()
 }
 
 fn waiter(locks: &LockManager) -> JoinHandle<Result<ReleaseOutcome, LockError>> {

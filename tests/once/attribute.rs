@@ -35,7 +35,7 @@ struct Shop {
 
 impl Shop {
     async fn open() -> Self {
-        let locks = LockManager::connect(&format!("memory://{}", unique("shop"))).await.unwrap();
+        let locks = LockManager::connect(format!("memory://{}", unique("shop"))).await.unwrap();
         Self { locks, runs: AtomicU32::new(0) }
     }
 

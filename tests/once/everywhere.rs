@@ -455,7 +455,7 @@ fn sync_code_runs_once_too() {
 #[test]
 fn what_does_not_go_with_it_is_refused_and_nothing_is_sent() {
     runtime().block_on(async {
-        let locks = LockManager::connect(&format!("memory://{}", unique("refused"))).await.unwrap();
+        let locks = LockManager::connect(format!("memory://{}", unique("refused"))).await.unwrap();
         let requests = [
             locks.lock("k").shared().once(DAY),
             locks.lock("k").permits(3).once(DAY),

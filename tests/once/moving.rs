@@ -87,7 +87,7 @@ fn a_failover_keeps_the_records_that_the_replica_has_and_the_others_run_again() 
 #[test]
 fn a_body_and_its_waiters_go_on_while_their_slot_moves() {
     let cluster = RedisCluster::start();
-    let connect = || LockManager::connect_blocking(&cluster.url()).unwrap();
+    let connect = || LockManager::connect_blocking(cluster.url()).unwrap();
     let [locks, others] = [connect(), connect()];
     let slot = cluster.slot_of("lock:k");
     let moves = || {
@@ -118,7 +118,7 @@ fn a_body_and_its_waiters_go_on_while_their_slot_moves() {
 #[test]
 fn while_their_slot_moves_each_of_many_bodies_runs_once() {
     let cluster = RedisCluster::start();
-    let managers = [(); 2].map(|()| LockManager::connect_blocking(&cluster.url()).unwrap());
+    let managers = [(); 2].map(|()| LockManager::connect_blocking(cluster.url()).unwrap());
     let (slot, over, runs) = (cluster.slot_of("lock:{k}"), AtomicBool::new(false), AtomicU32::new(0));
     let results = Mutex::new(HashMap::new());
     thread::scope(|scope| {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::DAY;
 
 async fn locks() -> LockManager {
-    LockManager::connect(&format!("memory://{}", unique("results"))).await.unwrap()
+    LockManager::connect(format!("memory://{}", unique("results"))).await.unwrap()
 }
 
 /// What the caller that runs the body gets, and the next one.
@@ -219,7 +219,7 @@ fn the_results_of_a_codec_are_compared_too() {
 
 #[test]
 fn sync_code_gets_the_stored_result_too() {
-    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("results"))).unwrap();
+    let locks = LockManager::connect_blocking(format!("memory://{}", unique("results"))).unwrap();
     let once = |key: &str| locks.lock(key).once(DAY);
     let refused = once("a").run_blocking(|_guard| Ok(Some(f64::NAN)));
     assert!(matches!(refused, Err(LockError::NotStored { .. })), "{refused:?}");

@@ -132,7 +132,7 @@ fn a_shutdown_waits_for_a_body_whose_caller_has_gone() {
 #[test]
 fn an_error_and_a_panic_come_to_the_caller() {
     runtime().block_on(async {
-        let locks = LockManager::connect(&format!("memory://{}", unique("spawned"))).await.unwrap();
+        let locks = LockManager::connect(format!("memory://{}", unique("spawned"))).await.unwrap();
         let once = || locks.lock("k").wait(LIMIT).once(DAY).on_interrupted(OnInterrupted::Error);
         let failed = once().run_spawned(async |_guard| Err::<u32, _>(LockError::NotConfigured)).await;
         assert_eq!(failed, Err(LockError::NotConfigured));
@@ -162,7 +162,7 @@ fn a_lost_lock_stops_the_body_and_its_caller_hears_it() {
 
 #[test]
 fn without_a_runtime_it_is_refused_and_its_end_interrupts_the_body() {
-    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("spawned"))).unwrap();
+    let locks = LockManager::connect_blocking(format!("memory://{}", unique("spawned"))).unwrap();
     let body = || {
         let request = locks.lock("k").once(DAY).on_interrupted(OnInterrupted::Error);
         request.run_spawned(async |_guard| {

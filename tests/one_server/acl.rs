@@ -287,7 +287,7 @@ fn counted_locks_are_refused_without_sorted_sets_and_had_as_soon_as_these_are_al
         scope.spawn(|| {
             let renamed = ["--rename-command", "zadd", ""].map(str::to_owned);
             let server = RedisServer::start_with(&renamed);
-            let locks = LockManager::connect_blocking(&server.url()).unwrap();
+            let locks = LockManager::connect_blocking(server.url()).unwrap();
             assert_refuses_counted(&server, &locks, "+zadd");
         });
     });
@@ -372,7 +372,7 @@ fn a_command_that_the_server_does_not_know_counts_as_forbidden() {
                     return;
                 }
                 let server = RedisServer::start_with(&settings);
-                let connect = || LockManager::connect_blocking(&server.url());
+                let connect = || LockManager::connect_blocking(server.url());
                 let outcome = renamed(&server);
                 assert_without(rule, *without, &outcome, connect);
                 if let Err(error) = &outcome {
@@ -390,8 +390,8 @@ fn a_command_that_the_server_does_not_know_counts_as_forbidden() {
 }
 
 fn renamed(server: &RedisServer) -> Result<Capabilities, LockError> {
-    let locks = LockManager::connect_blocking(&server.url())?;
-    let others = LockManager::connect_blocking(&server.url())?;
+    let locks = LockManager::connect_blocking(server.url())?;
+    let others = LockManager::connect_blocking(server.url())?;
     let guard = locks.lock("k").acquire_blocking()?;
     kit::listed(&locks, "*")?;
     locks.inspect_blocking("k")?;
@@ -736,7 +736,7 @@ fn without_asking_a_lock_cannot_be_renewed_on_its_way_to_another_node() {
 #[test]
 fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
     let server = RedisServer::start();
-    let [locks, other] = [(); 2].map(|()| LockManager::connect_blocking(&server.url()).unwrap());
+    let [locks, other] = [(); 2].map(|()| LockManager::connect_blocking(server.url()).unwrap());
     let kinds = || {
         let several = locks.lock_all(["a", "b"]);
         let kinds =

@@ -48,8 +48,8 @@ fn in_time<T>(call: impl Fn() -> Result<T, LockError>) -> T {
 fn a_server_on_another_continent_can_be_connected_to() {
     let server = RedisServer::start();
     let far = DelayProxy::to(server.port(), ONE_WAY);
-    let locks = in_time(|| LockManager::connect_blocking(&far.url()));
-    let nearby = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = in_time(|| LockManager::connect_blocking(far.url()));
+    let nearby = LockManager::connect_blocking(server.url()).unwrap();
     let abilities = nearby.capabilities_blocking().unwrap();
     assert!(abilities.hands_over() && abilities.tracks_changes());
     assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "as without the delay");
@@ -182,7 +182,7 @@ fn a_server_that_speaks_an_older_protocol_is_polled() {
     let envoy = Rewriter::of_answers(unknown.port(), "-ERR unknown command", "-unsupported command");
     let no_such_protocol = Rewriter::to(server.port(), "HELLO\r\n$1\r\n3", "HELLO\r\n$1\r\n9");
     for older in [&unknown, &backticks, &proxy, &envoy, &no_such_protocol] {
-        let locks = LockManager::connect_blocking(&older.url()).unwrap();
+        let locks = LockManager::connect_blocking(older.url()).unwrap();
         let abilities = locks.capabilities_blocking().unwrap();
         assert!(!abilities.hands_over() && !abilities.tracks_changes(), "{abilities:?}");
         works(&locks);
@@ -214,7 +214,7 @@ fn a_server_with_too_many_clients_is_asked_again_later() {
 fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     let server = RedisServer::start();
     let proxy = LateProxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     locks.lock("k").run_blocking(|_| ()).unwrap();
     let clients = || {
         let info: String = server.run("INFO clients");
@@ -338,7 +338,7 @@ fn a_proxy_that_cuts_idle_connections_costs_one_connection_each_time() {
         let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
         count.trim().parse::<u32>().unwrap()
     };
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     let held = locks.lock("held").ttl(LIMIT).acquire_blocking().unwrap();
     let request = locks.lock("held").wait(2 * LIMIT);
     let waiter = thread::spawn(move || request.run_blocking(|_| ()));

@@ -181,7 +181,7 @@ fn one_release_lets_all_readers_in_front_of_the_next_writer_in() {
 fn a_holder_that_is_cut_off_costs_its_own_ttl() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (lost, locks) = (LockManager::connect_blocking(&proxy.url()).unwrap(), connect(&server));
+    let (lost, locks) = (LockManager::connect_blocking(proxy.url()).unwrap(), connect(&server));
     let _dead = lost.lock("k").permits(2).ttl(SECOND).acquire_blocking().unwrap();
     let _lives = locks.lock("k").permits(2).acquire_blocking().unwrap();
     proxy.refuse(true);

@@ -69,7 +69,7 @@ fn the_reason_reaches_the_caller_of_a_body_that_is_stopped() {
 fn a_guard_that_sync_code_drops_is_released_when_that_returns() {
     let server = RedisServer::start();
     let far = DelayProxy::to(server.port(), SECOND / 20);
-    let locks = LockManager::connect_blocking(&far.url()).unwrap();
+    let locks = LockManager::connect_blocking(far.url()).unwrap();
     drop(locks.lock("k").acquire_blocking().unwrap());
     assert!(server.keys().is_empty());
     drop(locks.lock_all(["a", "b", "c"]).acquire_blocking().unwrap());

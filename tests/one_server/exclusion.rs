@@ -27,7 +27,7 @@ fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinH
 fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (slow, other) = (LockManager::connect_blocking(&proxy.url()).unwrap(), connect(&server));
+    let (slow, other) = (LockManager::connect_blocking(proxy.url()).unwrap(), connect(&server));
     let guard = Arc::new(slow.lock("k").ttl(MINUTE).acquire_blocking().unwrap());
     proxy.hold_replies(true);
     let extending = {
@@ -46,7 +46,7 @@ fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
 fn a_body_that_sleeps_ends_with_the_shorter_lease() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for keys in [vec!["a"], vec!["a", "b"]] {
         let request = locks.lock_all(keys).ttl(MINUTE).wait(LIMIT);
@@ -76,7 +76,7 @@ fn without_client_kill(server: &RedisServer, proxy: &LateProxy) -> String {
 fn a_waiter_that_asked_again_long_ago_does_not_shorten_what_it_holds_now() {
     let server = RedisServer::start();
     let proxy = LateProxy::to(server.port());
-    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let locks = LockManager::connect_blocking(without_client_kill(&server, &proxy)).unwrap();
     let first = connect(&server).lock("k").ttl(MINUTE).acquire_blocking().unwrap();
     let waiter = queued(&locks, &server, "k");
     proxy.keep();
@@ -96,7 +96,7 @@ fn a_waiter_that_asked_again_long_ago_does_not_shorten_what_it_holds_now() {
 fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
     let server = RedisServer::start();
     let proxy = LateProxy::to(server.port());
-    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let locks = LockManager::connect_blocking(without_client_kill(&server, &proxy)).unwrap();
     let alone = locks.lock("a").ttl(2 * SECOND).acquire_blocking().unwrap();
     // Enough locks to be renewed in one call.
     let shared: Vec<_> =
@@ -122,7 +122,7 @@ fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
 fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
     let server = RedisServer::start();
     let proxy = LateProxy::to(server.port());
-    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let locks = LockManager::connect_blocking(without_client_kill(&server, &proxy)).unwrap();
     let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
     proxy.keep();
     thread::scope(|scope| {

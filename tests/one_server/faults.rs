@@ -467,7 +467,7 @@ fn a_reply_slower_than_the_lease_is_not_a_lock() {
 fn a_partitioned_holder_stops_in_time() -> bool {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut client = server.client();
     let (mut expires, mut left) = (None, None);

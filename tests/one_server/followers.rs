@@ -151,7 +151,7 @@ fn what_the_server_shows_of_a_lock_that_was_passed_on_is_true() {
 fn the_holder_of_a_lock_that_was_passed_on_keeps_it_over_a_lost_answer_and_the_next_connection() {
     let (server, runtime, ends) = (RedisServer::start(), runtime(), Arc::new(Notify::new()));
     let proxy = Proxy::to(server.port());
-    let (one, two) = (LockManager::connect_blocking(&proxy.url()).unwrap(), connect(&server));
+    let (one, two) = (LockManager::connect_blocking(proxy.url()).unwrap(), connect(&server));
     let holder = || server.run::<Option<String>>("GET lock:k").unwrap_or_default();
     runtime.block_on(async {
         let first = two.lock("k").acquire().await.unwrap();

@@ -165,7 +165,7 @@ fn a_waiter_that_gives_up_leaves_the_queue() {
 fn a_dead_waiter_costs_the_others_nothing() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (locks, dead) = (connect(&server), LockManager::connect_blocking(&proxy.url()).unwrap());
+    let (locks, dead) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let first = queued(&server, &dead, SECOND);
     let second = queued(&server, &locks, SECOND);
@@ -320,7 +320,7 @@ fn a_monitor_that_listens_to_everything_is_no_waiter() {
     let mut monitor = server.client();
     let mut everything = monitor.as_pubsub();
     everything.psubscribe("*").unwrap();
-    let (locks, dead) = (connect(&server), LockManager::connect_blocking(&proxy.url()).unwrap());
+    let (locks, dead) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let first = queued(&server, &dead, 60 * SECOND);
     proxy.refuse(true);
@@ -430,7 +430,7 @@ fn who_waits_for_a_client_of_another_kind_learns_of_its_release() {
 #[test]
 fn without_pushes_of_any_kind_a_waiter_asks_from_time_to_time() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&without_hand_off(&server, "-client +client|info")).unwrap();
+    let locks = LockManager::connect_blocking(without_hand_off(&server, "-client +client|info")).unwrap();
     let _: String = server.run("SET lock:k foreign PX 60000");
     let asked = server.client_commands();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
@@ -445,10 +445,10 @@ fn a_server_that_throws_locks_away_is_refused() {
     let _: String = server.run("CONFIG SET maxmemory 100mb");
     connect(&server);
     let _: String = server.run("CONFIG SET maxmemory-policy allkeys-lru");
-    let refused = LockManager::connect_blocking(&server.url()).unwrap_err();
+    let refused = LockManager::connect_blocking(server.url()).unwrap_err();
     assert!(refused.to_string().contains("allkeys-lru"), "{refused}");
     LockManager::builder(server.url()).allow_eviction(true).connect_blocking().unwrap();
-    LockManager::connect_blocking(&format!("{}?allow_eviction=true", server.url())).unwrap();
+    LockManager::connect_blocking(format!("{}?allow_eviction=true", server.url())).unwrap();
 }
 
 #[test]
@@ -462,14 +462,14 @@ fn a_policy_that_is_changed_on_a_running_server_loses_no_held_lock() {
     // Longer than the ttl.
     thread::sleep(2 * SECOND);
     assert!(guard.is_held());
-    LockManager::connect_blocking(&server.url()).unwrap_err();
+    LockManager::connect_blocking(server.url()).unwrap_err();
 }
 
 #[test]
 fn a_replica_is_no_place_for_a_lock() {
     let (primary, replica) = (RedisServer::start(), RedisServer::start());
     let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    let refused = LockManager::connect_blocking(&replica.url()).unwrap_err();
+    let refused = LockManager::connect_blocking(replica.url()).unwrap_err();
     assert!(refused.to_string().contains("is a replica"), "{refused}");
     // The replica may be promoted while a caller waits.
     let locks = LockManager::builder(replica.url()).start().unwrap();

@@ -29,7 +29,7 @@ fn connections(server: &RedisServer) -> Vec<String> {
 /// Blocks all threads of the runtime, which has so many, in the middle of a body.
 fn blocked_in_a_body(runtime: &Runtime, threads: usize) {
     let server = RedisServer::start();
-    let locks = runtime.block_on(LockManager::connect(&server.url())).unwrap();
+    let locks = runtime.block_on(LockManager::connect(server.url())).unwrap();
     let other = connect(&server);
     let (waits, waiting) = mpsc::channel();
     let next = thread::spawn({
@@ -80,7 +80,7 @@ fn a_dropped_runtime_loses_no_lock_and_leaves_no_key() {
     let probe = connect(&server);
     let busy = probe.lock("waited for").acquire_blocking().unwrap();
     let runtime = runtime();
-    let locks = runtime.block_on(LockManager::connect(&server.url())).unwrap();
+    let locks = runtime.block_on(LockManager::connect(server.url())).unwrap();
     let guard = runtime.block_on(locks.lock("held").ttl(TTL).acquire()).unwrap();
     runtime.block_on(async {
         tokio::spawn(locks.lock("waited for").wait_forever().acquire());
@@ -121,7 +121,7 @@ fn guards_that_a_runtime_drops_are_released() {
 fn a_guard_that_is_held_between_two_uses_of_its_runtime_is_renewed_and_released() {
     let server = RedisServer::start();
     let runtime = runtime();
-    let locks = runtime.block_on(LockManager::connect(&server.url())).unwrap();
+    let locks = runtime.block_on(LockManager::connect(server.url())).unwrap();
     for _ in 0..2 {
         let guard = runtime.block_on(locks.lock("k").ttl(TTL).acquire()).unwrap();
         thread::sleep(TTL * 3 / 2);
@@ -150,7 +150,7 @@ fn one_manager_serves_ten_runtimes_one_after_the_other() {
 fn a_caller_without_a_runtime_is_served_by_an_engine_on_a_runtime() {
     let server = RedisServer::start();
     let runtime = runtime();
-    let locks = runtime.block_on(LockManager::connect(&server.url())).unwrap();
+    let locks = runtime.block_on(LockManager::connect(server.url())).unwrap();
     let mut call = locks.lock("k").acquire();
     let mut cx = Context::from_waker(Waker::noop());
     let mut guard = None;
@@ -174,7 +174,7 @@ fn a_runtime_without_drivers_or_with_a_clock_that_stands_still_is_served() {
     let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     for runtime in [bare, paused] {
         runtime.block_on(async {
-            let locks = LockManager::connect(&server.url()).await.unwrap();
+            let locks = LockManager::connect(server.url()).await.unwrap();
             let guard = locks.lock("k").ttl(TTL).acquire().await.unwrap();
             thread::sleep(TTL * 3 / 2);
             assert!(guard.is_held());
@@ -182,7 +182,7 @@ fn a_runtime_without_drivers_or_with_a_clock_that_stands_still_is_served() {
         });
     }
     runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         let guard = locks.lock("k").ttl(TTL).acquire().await.unwrap();
         tokio::time::pause();
         tokio::time::sleep(100 * TTL).await;
@@ -195,7 +195,7 @@ fn a_runtime_without_drivers_or_with_a_clock_that_stands_still_is_served() {
 fn a_runtime_that_runs_keeps_its_engine_and_its_connection() {
     let server = RedisServer::start();
     runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         let before = connections(&server);
         assert_eq!(before.len(), 1);
         for _ in 0..100 {
@@ -211,7 +211,7 @@ fn a_runtime_that_runs_keeps_its_engine_and_its_connection() {
 fn a_blocking_thread_of_a_runtime_of_one_thread_leaves_its_engine_there() {
     let server = RedisServer::start();
     runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         let before = connections(&server);
         for _ in 0..3 {
             let locks = locks.clone();
@@ -242,7 +242,7 @@ fn an_engine_with_a_thread_of_its_own_moves_nowhere() {
 fn a_manager_that_is_dropped_with_its_runtime_leaves_no_connection() {
     let server = RedisServer::start();
     runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         locks.lock("k").run(async |_| ()).await.unwrap();
     });
     eventually("the connection is closed", || connections(&server).is_empty());
@@ -252,7 +252,7 @@ fn a_manager_that_is_dropped_with_its_runtime_leaves_no_connection() {
 fn a_loss_is_heard_of_while_the_runtime_is_blocked() -> Result<(), LockError> {
     let server = RedisServer::start();
     runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await?;
+        let locks = LockManager::connect(server.url()).await?;
         let guard = locks.lock("k").ttl(TTL).acquire().await?;
         let _: String = server.run("SET lock:k thief");
         eventually("the holder knows", || !guard.is_held());
@@ -532,7 +532,7 @@ mod a_clock_that_locks_in_memory_do_not_obey {
     #[test]
     fn is_no_matter_before_it_is_paused_and_once_it_is_resumed() {
         runtime().block_on(async {
-            let locks = LockManager::connect(&format!("memory://{}", unique("resumed"))).await.unwrap();
+            let locks = LockManager::connect(format!("memory://{}", unique("resumed"))).await.unwrap();
             nap(&locks).await.unwrap();
             tokio::time::pause();
             names_the_feature(nap(&locks).await);

@@ -137,7 +137,7 @@ fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
     const HELD: Duration = Duration::from_secs(4);
     let more = || vec!["--cluster-require-full-coverage".to_owned(), "no".to_owned()];
     let cluster = RedisCluster::of_nodes("port", more);
-    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
     let mut client = cluster.nodes[0].client();
     let mut slot = |key: &str| -> u16 {
         redis::cmd("CLUSTER").arg("KEYSLOT").arg(format!("lock:{key}")).query(&mut client).unwrap()

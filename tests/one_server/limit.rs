@@ -41,7 +41,7 @@ fn each_wait_hears_what_is_so(far: &LockManager, near: &LockManager) {
 fn a_wait_shorter_than_a_round_trip_is_one_try() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 10 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     each_wait_hears_what_is_so(&far, &connect(&server));
     eventually("no key is left", || server.keys().is_empty());
 }
@@ -50,7 +50,7 @@ fn a_wait_shorter_than_a_round_trip_is_one_try() {
 fn a_wait_shorter_than_a_long_round_trip_is_one_try() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 200 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     for wait in [0, 1, 50, 399] {
         assert_eq!(kind(far.lock("k").wait(wait * MS).acquire_blocking()), Ok(()), "{wait} ms");
     }
@@ -239,7 +239,7 @@ fn a_change_of_the_ttl_has_a_limit() {
 fn a_ttl_or_max_hold_below_the_round_trip_is_a_mistake_that_names_both() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 40 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     for wait in [Duration::ZERO, LIMIT] {
         let short_ttl = far.lock("k").ttl(50 * MS).max_hold(SECOND);
         let short_hold = far.lock("k").ttl(10 * SECOND).max_hold(50 * MS);
@@ -262,7 +262,7 @@ fn a_ttl_or_max_hold_below_the_round_trip_is_a_mistake_that_names_both() {
 fn several_keys_have_one_limit_also_far_from_the_server() {
     let server = RedisServer::start();
     let proxy = DelayProxy::to(server.port(), 100 * MS);
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     let near = connect(&server);
     let first = near.lock("m1").acquire_blocking().unwrap();
     let _second = near.lock("m2").acquire_blocking().unwrap();

@@ -434,7 +434,7 @@ fn nobody_waits_for_ever_in_memory() {
 fn nobody_waits_for_ever_when_connections_break() {
     let server = RedisServer::start();
     let proxies = [Proxy::to(server.port()), Proxy::to(server.port())];
-    let through = |proxy: &Proxy| LockManager::connect_blocking(&proxy.url()).unwrap();
+    let through = |proxy: &Proxy| LockManager::connect_blocking(proxy.url()).unwrap();
     let managers = [through(&proxies[0]), through(&proxies[1]), connect(&server)];
     let mut turn = 0;
     storm(&managers, &keys(7), || {
@@ -452,7 +452,7 @@ fn nobody_waits_for_ever_when_connections_break() {
 #[test]
 fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     let cluster = RedisCluster::start();
-    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
     let requests: Vec<_> = cluster.primaries().into_iter().map(RedisServer::requests).collect();
     let calls = || requests.iter().map(Requests::count).sum::<u64>();
     // Each node has its own connection, and each connection sends its scripts once.
@@ -484,7 +484,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     }
 
     // The busy key is handed over; one more call takes the rest.
-    let other = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let other = LockManager::connect_blocking(cluster.url()).unwrap();
     let busy = other.lock("{1}b").acquire_blocking().unwrap();
     let waiter = queued(&locks, ["{1}a", "{1}b", "{1}c", "{1}d"], "{1}b");
     assert!(locks.lock("{1}a").acquire_blocking().unwrap_err().is_busy());
@@ -497,7 +497,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
 #[test]
 fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
     let cluster = RedisCluster::start();
-    let managers = [(); 3].map(|()| LockManager::connect_blocking(&cluster.url()).unwrap());
+    let managers = [(); 3].map(|()| LockManager::connect_blocking(cluster.url()).unwrap());
     let keys: Vec<String> = ["{1}a", "{1}b", "{1}c", "{2}a", "{2}b", "{3}a", "x{1}"].map(String::from).into();
     let slot = cluster.slot_of("{1}");
     let mut turn = 0;

@@ -298,7 +298,7 @@ fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
 #[test]
 fn a_holder_that_blocks_its_runtime_keeps_its_lock() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let holder = start(&server, "blocking", MILLIS);
     let inside = holder.says("inside")[0];
     let mut refused = 0;

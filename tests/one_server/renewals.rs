@@ -200,7 +200,7 @@ fn locks_that_are_extended_together_each_hear_of_their_own() {
     // The loop is a task of the runtime that sends the calls, so it takes them together.
     let runtime = one_thread();
     let guards: Vec<_> = runtime.block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         let take = |number| locks.lock(format!("{number}")).ttl(LONG).wait(LIMIT).acquire();
         at_once((0..100).map(take)).await.into_iter().map(|guard| Arc::new(guard.unwrap())).collect()
     });

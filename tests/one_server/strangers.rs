@@ -17,7 +17,7 @@ const UNASKED: [&str; 4] = ["+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n"];
 /// afterwards all is well.
 #[track_caller]
 fn grants_nothing_unasked(locks: &LockManager, proxy: &Proxy, server: &RedisServer) {
-    let other = LockManager::connect_blocking(&server.url()).unwrap();
+    let other = LockManager::connect_blocking(server.url()).unwrap();
     let held = other.lock("k").ttl(10 * LIMIT).acquire_blocking().unwrap();
     for unasked in UNASKED {
         locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -38,7 +38,7 @@ fn grants_nothing_unasked(locks: &LockManager, proxy: &Proxy, server: &RedisServ
 fn a_reply_that_no_command_has_asked_for_grants_no_lock() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     grants_nothing_unasked(&locks, &proxy, &server);
     assert!(locks.capabilities_blocking().unwrap().hands_over());
 }
@@ -49,11 +49,11 @@ fn a_reply_that_another_script_gives_grants_no_lock_and_leaves_none_behind() {
     const UNASKED: [&str; 6] = [":0\r\n", ":1\r\n", ":29999\r\n", "_\r\n", "*0\r\n", "*1\r\n:1\r\n"];
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let other = LockManager::connect_blocking(&server.url()).unwrap();
+    let other = LockManager::connect_blocking(server.url()).unwrap();
     for (keys, unasked) in [&["k"][..], &["k", "l"]].into_iter().flat_map(|keys| UNASKED.map(|it| (keys, it)))
     {
         let clock = other.lock("clock").run_blocking(LockGuard::fencing_token).unwrap();
-        let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+        let locks = LockManager::connect_blocking(proxy.url()).unwrap();
         locks.lock_all(keys.iter().copied()).run_blocking(|_| ()).unwrap();
         let accepted = proxy.accepted();
         proxy.hold_replies(true);
@@ -76,7 +76,7 @@ fn nor_does_one_over_a_connection_without_pushes() {
     let server = RedisServer::start();
     let older = Rewriter::to(server.port(), "HELLO", "HELLX");
     let proxy = Proxy::to(older.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     grants_nothing_unasked(&locks, &proxy, &server);
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
 }
@@ -118,7 +118,7 @@ fn fake(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> (u16, Arc<AtomicUs
 }
 
 fn connect_error(port: u16) -> LockError {
-    LockManager::connect_blocking(&format!("redis://127.0.0.1:{port}/")).unwrap_err()
+    LockManager::connect_blocking(format!("redis://127.0.0.1:{port}/")).unwrap_err()
 }
 
 #[test]
@@ -219,14 +219,14 @@ fn that_closes_at(word: &'static str, port: u16, at_most: usize) -> (u16, Arc<At
 fn a_proxy_that_closes_at_hello_is_spoken_to_without_it() {
     let server = RedisServer::start();
     let (port, clients) = that_closes_at("HELLO", server.port(), usize::MAX);
-    let locks = LockManager::connect_blocking(&format!("redis://127.0.0.1:{port}/")).unwrap();
+    let locks = LockManager::connect_blocking(format!("redis://127.0.0.1:{port}/")).unwrap();
     assert_eq!(clients.load(Ordering::SeqCst), 3, "with it, without it, and with it once more");
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
     locks.lock("k").run_blocking(|_| ()).unwrap();
     assert_eq!(clients.load(Ordering::SeqCst), 3, "the connection stays");
     // One that ends just then, and is there again, is not taken for such a proxy.
     let (port, _) = that_closes_at("HELLO", server.port(), 1);
-    let locks = LockManager::connect_blocking(&format!("redis://127.0.0.1:{port}/")).unwrap();
+    let locks = LockManager::connect_blocking(format!("redis://127.0.0.1:{port}/")).unwrap();
     assert!(locks.capabilities_blocking().unwrap().hands_over());
     // One that knows no command of the handshake either is named with it.
     let (port, _) = that_closes_at("CLIENT", server.port(), usize::MAX);
@@ -239,7 +239,7 @@ fn an_error_of_the_server_shows_no_token_that_it_repeats() {
     let server = RedisServer::start();
     let renamed = Rewriter::to(server.port(), "EVALSHA", "EVALSHX");
     renamed.rest(true);
-    let locks = LockManager::connect_blocking(&renamed.url()).unwrap();
+    let locks = LockManager::connect_blocking(renamed.url()).unwrap();
     let guards: Vec<_> = (0..3)
         .map(|nth| locks.lock(format!("k{nth}")).ttl(Duration::from_secs(20)).acquire_blocking().unwrap())
         .collect();
@@ -265,7 +265,7 @@ fn an_error_of_the_server_shows_no_token_that_it_repeats() {
 fn a_flood_of_pushes_takes_no_lock_away() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     let held = locks.lock("held").ttl(2 * LIMIT).acquire_blocking().unwrap();
     let inbox: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox*");
     let (accepted, mut client) = (proxy.accepted(), server.client());

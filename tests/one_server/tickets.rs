@@ -157,7 +157,7 @@ fn a_ticket_is_over_with_the_data_of_its_server_and_good_where_they_are_kept() {
 fn a_redemption_whose_reply_is_lost_is_asked_for_again_and_counts_once() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     let locks = connect(&server);
     let guard = locks.lock("k").acquire_blocking().unwrap();
     let fence = guard.fencing_token();
@@ -183,7 +183,7 @@ fn a_redemption_whose_reply_is_lost_is_asked_for_again_and_counts_once() {
 fn a_lost_reply_to_the_giver_is_asked_for_again() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let far = LockManager::connect_blocking(proxy.url()).unwrap();
     let guard = far.lock("k").acquire_blocking().unwrap();
     proxy.hold_replies(true);
     let given = thread::spawn(move || guard.into_ticket_blocking(2 * MINUTE));

@@ -185,7 +185,7 @@ fn a_caller_that_waits_just_behind_a_dropped_one_runs_its_tick() {
         // The test blocks this runtime: a loop that ran in it would move, and connect again.
         let builder = LockManager::builder(proxy.url()).io_timeout(LIMIT).own_thread(true);
         let locks = builder.connect().await.unwrap();
-        let others = LockManager::connect(&server.url()).await.unwrap();
+        let others = LockManager::connect(server.url()).await.unwrap();
         let mut in_time = 0;
         for number in 0..5 * ROUNDS {
             let key = format!("k{number}");

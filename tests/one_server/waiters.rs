@@ -69,7 +69,7 @@ fn without_a_push_of_changes_a_flush_forgets_nobody() {
 #[test]
 fn when_the_queue_vanishes_in_a_cluster_all_its_waiters_are_served() {
     let cluster = RedisCluster::of_this_process();
-    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
     let owner = cluster.owner_of("lock:{gone}");
     runtime().block_on(async {
         let guard = locks.lock("{gone}").acquire().await.unwrap();
@@ -263,7 +263,7 @@ fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
     };
     user(">pass");
     let locks =
-        LockManager::connect_blocking(&format!("redis://shop:pass@127.0.0.1:{}/", server.port())).unwrap();
+        LockManager::connect_blocking(format!("redis://shop:pass@127.0.0.1:{}/", server.port())).unwrap();
     let guard = connect(&server).lock("k").acquire_blocking().unwrap();
     let leader = {
         let locks = locks.clone();

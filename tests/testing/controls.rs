@@ -25,11 +25,11 @@ fn url() -> String {
 }
 
 async fn manager() -> LockManager {
-    LockManager::connect(&url()).await.unwrap()
+    LockManager::connect(url()).await.unwrap()
 }
 
 fn sync_manager() -> LockManager {
-    LockManager::connect_blocking(&url()).unwrap()
+    LockManager::connect_blocking(url()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -377,7 +377,7 @@ fn the_engine_moves_while_a_slow_node_is_connected_to() {
 
 #[test]
 fn the_engine_moves_while_a_slow_node_has_not_answered() {
-    let locks = LockManager::connect_blocking(&url()).unwrap();
+    let locks = LockManager::connect_blocking(url()).unwrap();
     locks.testing().unwrap().set_latency(SECOND / 2);
     let runtime = kit::runtime();
     runtime.block_on(async {

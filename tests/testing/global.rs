@@ -37,7 +37,7 @@ fn a_test_that_sets_no_manager_locks_no_server() {
 #[ignore = "run by `a_test_that_sets_no_manager_locks_no_server`"]
 async fn a_forgotten_manager() {
     says_what_to_do(purchase(42).await);
-    let locks = LockManager::connect(&format!("memory://{}", unique("global"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("global"))).await.unwrap();
     let global = locks.testing().unwrap().global_here();
     assert_eq!(purchase(42).await, Ok(42));
     assert_eq!(tokio::spawn(purchase(42)).await.unwrap(), Ok(42), "a task on this thread");
@@ -48,7 +48,7 @@ async fn a_forgotten_manager() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "run by `a_test_that_sets_no_manager_locks_no_server`"]
 async fn a_spawned_call() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("global"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("global"))).await.unwrap();
     let _global = locks.testing().unwrap().global_here();
     says_what_to_do(tokio::spawn(purchase(42)).await.unwrap());
     locks.set_global();

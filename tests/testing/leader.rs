@@ -6,7 +6,7 @@ use kit::{SECOND, unique};
 use redlocked::{LockError, LockManager};
 
 async fn manager() -> LockManager {
-    LockManager::connect(&format!("memory://{}", unique("leader"))).await.unwrap()
+    LockManager::connect(format!("memory://{}", unique("leader"))).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

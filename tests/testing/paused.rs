@@ -13,7 +13,7 @@ use tokio::time::{advance, sleep};
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn manager() -> LockManager {
-    LockManager::connect(&format!("memory://{}", unique("paused"))).await.unwrap()
+    LockManager::connect(format!("memory://{}", unique("paused"))).await.unwrap()
 }
 
 fn paused_runtime() -> Runtime {
@@ -268,7 +268,7 @@ fn each_runtime_has_a_time_of_its_own() {
 fn a_multi_thread_runtime_and_no_runtime_have_real_time() {
     let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let inside = multi.block_on(manager());
-    let outside = LockManager::connect_blocking(&format!("memory://{}", unique("real"))).unwrap();
+    let outside = LockManager::connect_blocking(format!("memory://{}", unique("real"))).unwrap();
     for locks in [inside, outside] {
         let lost = locks.lock("k").ttl(SECOND / 5).renew(false).acquire_blocking().unwrap();
         eventually("it expires", || !lost.is_held());
@@ -290,7 +290,7 @@ fn a_manager_with_a_thread_of_its_own_has_real_time() {
 fn the_locks_of_a_server_have_real_time() {
     let server = RedisServer::start();
     paused_runtime().block_on(async {
-        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let locks = LockManager::connect(server.url()).await.unwrap();
         let guard = locks.lock("k").renew(false).acquire().await.unwrap();
         advance(HOUR).await;
         assert!(guard.is_held() && locks.lock("k").acquire().await.unwrap_err().is_busy());

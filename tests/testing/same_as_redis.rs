@@ -18,9 +18,9 @@ enum Node {
 
 impl Node {
     async fn both() -> [Self; 2] {
-        let memory = LockManager::connect(&format!("memory://{}", unique("same"))).await.unwrap();
+        let memory = LockManager::connect(format!("memory://{}", unique("same"))).await.unwrap();
         let server = RedisServer::start();
-        let redis = LockManager::connect(&server.url()).await.unwrap();
+        let redis = LockManager::connect(server.url()).await.unwrap();
         let node = memory.testing().unwrap();
         [Self::Memory { locks: memory, node }, Self::Redis { locks: redis, server }]
     }
@@ -36,7 +36,7 @@ impl Node {
         match self {
             Self::Memory { node, .. } => drop(node.take_away(key)),
             Self::Redis { server, .. } => {
-                let operator = LockManager::connect(&server.url()).await.unwrap();
+                let operator = LockManager::connect(server.url()).await.unwrap();
                 operator.force_release(key).await.unwrap();
             }
         }

@@ -40,7 +40,7 @@ impl Random {
 /// many there were.
 async fn fleet(random: &mut Random, missed: TickMissed) -> (Vec<SystemTime>, u32) {
     let name = unique("fleet");
-    let connect = || async { LockManager::connect(&format!("memory://{name}")).await.unwrap() };
+    let connect = || async { LockManager::connect(format!("memory://{name}")).await.unwrap() };
     let first = connect().await;
     first.testing().unwrap().set_time(ten());
     let (start, ticks) = (Instant::now(), 10);
@@ -87,7 +87,7 @@ async fn a_random_fleet_runs_each_tick_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_in_between() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("back"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("back"))).await.unwrap();
     let node = locks.testing().unwrap();
     let tick = async || {
         let ran = locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
@@ -112,7 +112,7 @@ async fn a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires
     let boundary = 3450 * SECOND;
     for phase in [0, 15, 30, 45].map(|minutes| minutes * MINUTE).into_iter().chain([3449 * SECOND, boundary])
     {
-        let locks = LockManager::connect(&format!("memory://{}", unique("phase"))).await.unwrap();
+        let locks = LockManager::connect(format!("memory://{}", unique("phase"))).await.unwrap();
         let node = locks.testing().unwrap();
         let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
         let mut ran = Vec::new();
@@ -131,7 +131,7 @@ async fn a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires
 
 #[tokio::test(start_paused = true)]
 async fn a_run_by_hand_takes_no_later_tick_and_neither_does_a_longer_tick() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("by-hand"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("by-hand"))).await.unwrap();
     let node = locks.testing().unwrap();
     let ran = async |key: &str, length: Duration, at: SystemTime| {
         node.set_time(at);
@@ -170,7 +170,7 @@ async fn a_caller_that_can_wait_runs_a_tick_that_is_about_to_be_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_of_a_clock_that_was_far_ahead_is_cleared() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("cleared"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("cleared"))).await.unwrap();
     let node = locks.testing().unwrap();
     let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
     node.set_time(ten() + 400 * 24 * HOUR);
@@ -184,7 +184,7 @@ async fn a_record_of_a_clock_that_was_far_ahead_is_cleared() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_runs_the_tick_of_its_call_however_long_it_waits_and_whatever_the_clock_does_meanwhile() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("waits"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("waits"))).await.unwrap();
     let node = locks.testing().unwrap();
     node.set_time(ten());
     let waits = || tokio::spawn(locks.lock("report").tick(HOUR).wait(10 * HOUR).acquire());
@@ -205,7 +205,7 @@ async fn a_caller_runs_the_tick_of_its_call_however_long_it_waits_and_whatever_t
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_the_node_goes_on_with_a_clock_that_is_paused() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("paused-tick"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("paused-tick"))).await.unwrap();
     locks.testing().unwrap().set_time(ten());
     let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
     for hour in 0..5 {
@@ -230,7 +230,7 @@ async fn nightly(
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_loses_its_data_loses_its_ticks() {
-    let locks = LockManager::connect(&format!("memory://{}", unique("lost"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("lost"))).await.unwrap();
     let node = locks.testing().unwrap();
     node.set_time(ten());
     assert!(nightly(&locks, ten(), Err(LockError::NotConfigured)).await.is_err());

@@ -11,7 +11,7 @@ use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, u
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 fn connect(cluster: &RedisCluster) -> LockManager {
-    LockManager::connect_blocking(&cluster.url()).unwrap()
+    LockManager::connect_blocking(cluster.url()).unwrap()
 }
 
 /// A manager with a prefix that no other test uses.
@@ -566,7 +566,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
 #[test]
 fn the_wrong_kind_of_address_is_told_apart() {
     let cluster = RedisCluster::of_this_process();
-    let locks = LockManager::connect_blocking(&cluster.nodes[0].url()).unwrap();
+    let locks = LockManager::connect_blocking(cluster.nodes[0].url()).unwrap();
     let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
     let server = RedisServer::start();

@@ -87,7 +87,7 @@ fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
 #[test]
 fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
     let group = SentinelGroup::start();
-    let connect = || LockManager::connect_blocking(&group.url()).unwrap();
+    let connect = || LockManager::connect_blocking(group.url()).unwrap();
     let (locks, others) = (connect(), connect());
     in_time(async {
         let election = locks.election("k").ttl(2 * SECOND).announce("here");

@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod addresses;
+#[cfg(feature = "redis")]
+mod clients;
 mod cluster;
 mod credentials;
 mod health;

@@ -10,7 +10,7 @@ use redlocked::{LockError, LockManager, ReleaseOutcome};
 #[test]
 fn the_primary_is_found_and_followed_when_it_moves() {
     let group = SentinelGroup::start();
-    let locks = LockManager::connect_blocking(&group.url()).unwrap();
+    let locks = LockManager::connect_blocking(group.url()).unwrap();
     assert!(locks.capabilities_blocking().unwrap().hands_over());
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     let before = group.primary().port();
@@ -117,7 +117,7 @@ fn a_primary_that_falls_silent_under_load_is_followed_by_another() {
 #[test]
 fn a_loss_shows_also_while_nothing_is_asked() {
     let group = SentinelGroup::start();
-    let locks = LockManager::connect_blocking(&group.url()).unwrap();
+    let locks = LockManager::connect_blocking(group.url()).unwrap();
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     eventually("the server tracks the key: no more commands are sent", || {
         group.primary().run::<String>("INFO stats").contains("tracking_total_keys:1")

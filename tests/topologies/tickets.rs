@@ -6,7 +6,7 @@ use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Ticket, dist
 #[test]
 fn a_ticket_is_good_on_the_next_primary_or_lost_and_nobody_is_there_twice() {
     let group = SentinelGroup::start();
-    let connect = || LockManager::connect_blocking(&group.url()).unwrap();
+    let connect = || LockManager::connect_blocking(group.url()).unwrap();
     let (locks, others) = (connect(), connect());
     let give = |key| {
         let guard = locks.lock(key).ttl(100 * SECOND).acquire_blocking().unwrap();

@@ -38,7 +38,7 @@ fn in_a_cluster_the_record_is_beside_its_lock() {
 #[test]
 fn behind_sentinel_each_tick_is_run_once() {
     let group = SentinelGroup::start();
-    let connect = || LockManager::connect_blocking(&group.url()).unwrap();
+    let connect = || LockManager::connect_blocking(group.url()).unwrap();
     runs_each_tick_once(&connect(), &connect());
 }
 

@@ -68,6 +68,20 @@ fn everything_works_through_tls() {
     }
 }
 
+#[cfg(feature = "redis")]
+#[test]
+fn a_client_that_encrypts_has_encrypted_locks() {
+    let (authority, server) = start("no");
+    let (host, port) = ("localhost".to_owned(), server.port());
+    let addr = redis::ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
+    let info = redis::IntoConnectionInfo::into_connection_info(addr).unwrap();
+    refused(LockManager::builder(&info), "not trusted here");
+    let locks = LockManager::builder(info).tls_ca(authority.pem("ca.pem")).connect_blocking().unwrap();
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    assert_eq!(server.plain.keys(), ["lock:k"]);
+    guard.release_blocking().unwrap();
+}
+
 #[test]
 fn a_cut_connection_is_made_again() {
     let (authority, server) = start("no");
@@ -216,7 +230,7 @@ fn sentinels_and_their_primary_are_encrypted() {
     refused(builder.clone(), "it wants a certificate of ours");
     let builder = builder.tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
     builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
-    let plain = LockManager::connect_blocking(&url("redis+sentinel")).map(drop);
+    let plain = LockManager::connect_blocking(url("redis+sentinel")).map(drop);
     assert!(matches!(plain, Err(LockError::Unavailable { .. })), "{plain:?}");
 }
 
@@ -267,7 +281,7 @@ fn all_nodes_of_a_cluster_are_encrypted() {
     }
     eventually("no key is left", || cluster.keys().is_empty());
 
-    let plain = LockManager::connect_blocking(&cluster.url_of("redis+cluster", "127.0.0.1")).map(drop);
+    let plain = LockManager::connect_blocking(cluster.url_of("redis+cluster", "127.0.0.1")).map(drop);
     let text = plain.unwrap_err().to_string();
     assert!(text.contains("rediss+cluster://"), "{text}");
 }
@@ -296,5 +310,5 @@ fn an_address_that_a_node_announces_is_checked() {
 #[test]
 fn a_server_without_tls_does_as_before() {
     let server = RedisServer::start();
-    LockManager::connect_blocking(&server.url()).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    LockManager::connect_blocking(server.url()).unwrap().lock("k").run_blocking(|_| ()).unwrap();
 }

@@ -180,7 +180,7 @@ pub(crate) fn held_by_another_client() -> LockError {
 pub(crate) fn a_far_server() -> LockError {
     let server = RedisServer::start();
     let far = DelayProxy::to(server.port(), Duration::from_millis(50));
-    let locks = LockManager::connect_blocking(&far.url()).unwrap();
+    let locks = LockManager::connect_blocking(far.url()).unwrap();
     let request = locks.lock("k").ttl(Duration::from_millis(20)).wait(LIMIT);
     request.acquire_blocking().map(drop).unwrap_err()
 }

@@ -41,7 +41,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let mut all: Vec<Loads> = ways.iter().map(|way| Loads::new(way.name, way.kind)).collect();
     all.push(Loads::new(EXCLUSIVE, Kind::Limit));
     let exclusive: Arc<dyn Client> =
-        Arc::new(Run(runtime.block_on(LockManager::connect(&server.url())).unwrap()));
+        Arc::new(Run(runtime.block_on(LockManager::connect(server.url())).unwrap()));
     let mut stats = server.client();
     let lasts = Duration::from_millis(extent.of(300, 100));
     for round in 0..extent.of(11, 3) {
@@ -103,7 +103,7 @@ fn tell(all: Vec<Loads>, beside: &[(Vec<f64>, Vec<f64>)], report: &mut Report) {
 /// one with a fencing token.
 fn target(server: &RedisServer, runtime: &Runtime, extent: Extent, report: &mut Report) {
     let (exclusive, shared, permits) = runtime.block_on(async {
-        let exclusive: Arc<dyn Client> = Arc::new(Run(LockManager::connect(&server.url()).await.unwrap()));
+        let exclusive: Arc<dyn Client> = Arc::new(Run(LockManager::connect(server.url()).await.unwrap()));
         let shared = counted::readers(&server.url(), 1).await.swap_remove(0).many.remove(0);
         let permits = counted::permits(&server.url(), 1).await.swap_remove(0).many.remove(0);
         (exclusive, shared, permits)

@@ -12,7 +12,7 @@ fn hold(locks: &LockManager, key: &str) -> LockGuard {
 }
 
 fn me() -> String {
-    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("me"))).unwrap();
+    let locks = LockManager::connect_blocking(format!("memory://{}", unique("me"))).unwrap();
     let _guard = hold(&locks, "k");
     locks.inspect_blocking("k").unwrap().unwrap().holder().name().unwrap().to_owned()
 }
@@ -34,7 +34,7 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
     let empty = said(&server.url(), &["list", "--prefix", "shop:", "stock:*"]);
     assert_eq!(empty.err, "no locks under `shop:` match `stock:*`\n");
 
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let _guards = ["stock:2", "stock:1", "cron"].map(|key| hold(&locks, key));
     let _: () = server.run("SET lock:foreign x");
     let _waiter = waiter(&server, "stock:1");
@@ -71,7 +71,7 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
 #[test]
 fn each_format_has_its_header_and_each_pipe_the_width_that_it_needs() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let key = "x".repeat(300);
     let _guard = hold(&locks, &key);
     for (format, header) in [("table", "KEY "), ("wide", "KEY "), ("tsv", "key\t")] {
@@ -93,7 +93,7 @@ fn each_format_has_its_header_and_each_pipe_the_width_that_it_needs() {
 #[test]
 fn list_that_watches_has_a_line_for_each_change() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let first = hold(&locks, "first");
     let mut list = Running::start(&server.url(), &["list", "--watch=20ms"]);
     let mut text = String::new();
@@ -110,7 +110,7 @@ fn list_that_watches_has_a_line_for_each_change() {
 #[test]
 fn json_has_the_same_in_fields() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     assert_eq!(said(&server.url(), &["list", "-o", "json"]).out, "[]\n");
     let free = said(&server.url(), &["show", "-o", "json", "k"]);
     assert_eq!((free.code, &*free.out), (Some(1), "null\n"));
@@ -134,7 +134,7 @@ fn json_has_the_same_in_fields() {
 #[test]
 fn a_lock_that_several_hold_shows_how_many_and_each_of_them() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let request = |key, label| locks.lock(key).ttl(Duration::from_secs(100)).label(label);
     let _readers =
         ["one", "two"].map(|label| request("catalogue", label).shared().acquire_blocking().unwrap());
@@ -214,7 +214,7 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
     let free = said(&server.url(), &["show", "k"]);
     assert_eq!((free.code, &*free.out, &*free.err), (Some(1), "`k` is free\n", ""));
 
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let _guard = hold(&locks, "k");
     let (first, second) = (waiter(&server, "k"), waiter(&server, "k"));
     let held = said(&server.url(), &["show", "-q", "k"]);
@@ -233,7 +233,7 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
 #[test]
 fn show_says_whether_the_holder_renews_its_lease() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     // A busy machine may be late with a renewal: by a second, here.
     let guard = locks.lock("k").ttl(Duration::from_secs(6)).acquire_blocking().unwrap();
     let renewed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["renewed"].clone();
@@ -256,7 +256,7 @@ fn show_says_whether_the_holder_renews_its_lease() {
 #[test]
 fn show_says_of_each_of_several_holders_whether_it_renews_its_lease() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let reader = |ttl| locks.lock("k").shared().ttl(Duration::from_secs(ttl));
     let _alive = reader(6).label("alive").acquire_blocking().unwrap();
     let now: Vec<u64> = server.run("TIME");
@@ -302,7 +302,7 @@ fn what_another_client_wrote_into_a_key_or_value_does_not_reach_the_terminal() {
 fn wait_ends_when_the_lock_is_free_or_with_1_after_its_timeout() {
     let server = RedisServer::start();
     assert_eq!(said(&server.url(), &["wait", "k"]).code, Some(0));
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let guard = hold(&locks, "k");
     let late = said(&server.url(), &["wait", "k", "--timeout", "200ms"]);
     assert_eq!(late.code, Some(1));
@@ -319,7 +319,7 @@ fn wait_ends_when_the_lock_is_free_or_with_1_after_its_timeout() {
 #[test]
 fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let guard = hold(&locks, "k");
     let refused = said(&server.url(), &["release", "k"]);
     assert_eq!(
@@ -340,7 +340,7 @@ fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
 #[test]
 fn watch_has_a_line_for_each_hold_that_begins_and_that_has_ended() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let guard = hold(&locks, "k");
     let mut watch = Running::start(&server.url(), &["watch", "k", "--interval", "10ms"]);
     let mut text = String::new();
@@ -452,7 +452,7 @@ fn what_is_known_of_a_body_that_runs_once_is_shown_and_cleared() {
     let nothing = said(&server.url(), &["once", "clear", "--yes", "charge:7"]);
     assert_eq!((nothing.code, &*nothing.err), (Some(1), text));
 
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let once = || locks.lock("charge:7").label("charge").once(Duration::from_secs(60));
     let shown = || said(&server.url(), &["once", "show", "charge:7"]).out;
     // A body that panics is interrupted.
@@ -490,7 +490,7 @@ fn the_last_tick_is_shown_and_cleared() {
     let nothing = said(&server.url(), &["tick", "clear", "--yes", "report"]);
     assert_eq!((nothing.code, &*nothing.err), (Some(1), text));
 
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let hourly =
         || locks.lock("report").label("reports").tick(Duration::from_secs(3600)).run_blocking(|_| ());
     hourly().unwrap();
@@ -520,7 +520,7 @@ fn the_last_tick_is_shown_and_cleared() {
 #[test]
 fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let nobody = said(&server.url(), &["leader", "loop"]);
     assert_eq!((nobody.code, &*nobody.out), (Some(1), "nobody leads `loop`\n"));
     assert_eq!(said(&server.url(), &["leader", "loop", "--json"]).out, "null\n");

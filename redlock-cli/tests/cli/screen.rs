@@ -108,7 +108,7 @@ impl Drop for Terminal {
 }
 
 fn hold(server: &RedisServer, key: &str) -> LockGuard {
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     locks.lock(key).ttl(Duration::from_secs(100)).label("shop::buy").acquire_blocking().unwrap()
 }
 
@@ -325,7 +325,7 @@ fn top_ends_on_ctrl_c_and_goes_on_through_an_outage() {
 #[test]
 fn top_cuts_what_does_not_fit() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
     let _guards: Vec<LockGuard> = (0..50)
         .map(|n| locks.lock(format!("{n:03}-{}", "x".repeat(200))).acquire_blocking().unwrap())
         .collect();

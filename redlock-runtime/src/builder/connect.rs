@@ -1,6 +1,7 @@
 //! From an address and settings to a manager that connects.
 
 use super::LockManagerBuilder;
+use crate::address::Address;
 use crate::base::error::LockError;
 use crate::base::telemetry;
 use crate::base::token::{self, Token};
@@ -13,8 +14,8 @@ use crate::engine::topology::address::{parse, without_credentials};
 use crate::manager::LockManager;
 
 impl LockManager {
-    /// Connects to the server at `url` with the default settings, and returns when that has
-    /// succeeded or failed.
+    /// Connects to the server at `address` with the default settings, and returns when that has
+    /// succeeded or failed. The address is text, or the client that the program has: [`Address`].
     ///
     /// # Errors
     ///
@@ -39,8 +40,8 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(url: &str) -> Result<Self, LockError> {
-        Self::builder(url).connect().await
+    pub async fn connect(address: impl Into<Address>) -> Result<Self, LockError> {
+        Self::builder(address).connect().await
     }
 
     /// [`connect`](Self::connect) for sync code: blocks this thread.
@@ -61,12 +62,12 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn connect_blocking(url: &str) -> Result<Self, LockError> {
-        Self::builder(url).connect_blocking()
+    pub fn connect_blocking(address: impl Into<Address>) -> Result<Self, LockError> {
+        Self::builder(address).connect_blocking()
     }
 
-    /// The settings of a manager for `url`, to be changed before it connects. Nothing is sent, and
-    /// `url` is not checked yet.
+    /// The settings of a manager for `address`, to be changed before it connects. Nothing is sent,
+    /// and `address` is not checked yet. It is text, or the client that the program has: [`Address`].
     ///
     /// # Examples
     ///
@@ -79,8 +80,8 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn builder(url: impl Into<String>) -> LockManagerBuilder {
-        LockManagerBuilder::new(url.into())
+    pub fn builder(address: impl Into<Address>) -> LockManagerBuilder {
+        LockManagerBuilder::new(address.into())
     }
 }
 
@@ -152,6 +153,14 @@ impl LockManagerBuilder {
     /// ```
     pub fn start(self) -> Result<LockManager, LockError> {
         telemetry::starts();
+        let url = self.address.text();
+        let invalid = |reason: &str| LockError::InvalidUrl {
+            url: without_credentials(url).into(),
+            reason: reason.into(),
+        };
+        if let Some(reason) = self.address.refusal(self.tls.is_set()) {
+            return Err(invalid(reason));
+        }
         let instance = Token::of_this_process()
             .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
         let settings = NodeSettings {
@@ -163,16 +172,12 @@ impl LockManagerBuilder {
             credentials: self.credentials,
             seen: SeenFences::default(),
         };
-        let deployment = parse(&self.url, &settings)?;
+        let deployment = parse(url, &settings)?;
         if self.replicas > 0 && deployment.one_server().is_none() {
-            return Err(LockError::InvalidUrl {
-                url: without_credentials(&self.url).into(),
-                reason: "`replicas` is for one Redis server and its replicas".into(),
-            });
+            return Err(invalid("`replicas` is for one Redis server and its replicas"));
         }
         if let Some(mistake) = self.defaults.mistake() {
-            let url = without_credentials(&self.url).into();
-            return Err(LockError::InvalidUrl { url, reason: mistake.into() });
+            return Err(invalid(&mistake));
         }
         let engine_settings = EngineSettings {
             io_timeout: self.io_timeout,

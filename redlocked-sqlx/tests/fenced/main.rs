@@ -16,5 +16,5 @@ mod stale;
 
 /// A manager in memory that no other test shares.
 async fn manager() -> redlocked::LockManager {
-    redlocked::LockManager::connect(&format!("memory://{}", kit::unique("fences"))).await.unwrap()
+    redlocked::LockManager::connect(format!("memory://{}", kit::unique("fences"))).await.unwrap()
 }

@@ -16,7 +16,7 @@ use crate::{Proxy, RedisServer, SECOND, eventually};
 /// A manager of its own, as another process would have.
 #[track_caller]
 pub fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
+    LockManager::connect_blocking(server.url()).unwrap()
 }
 
 /// A runtime on the thread of the test.

@@ -8,7 +8,7 @@ use lint_clean::methods::Shop;
 use redlocked::{LockError, LockManager, distributed_lock};
 
 fn shop(name: &str) -> Result<(Shop, LockManager), LockError> {
-    let locks = LockManager::connect_blocking(&format!("memory://{name}"))?;
+    let locks = LockManager::connect_blocking(format!("memory://{name}"))?;
     Ok((Shop::new("acme".to_owned(), locks.clone()), locks))
 }
 

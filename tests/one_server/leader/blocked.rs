@@ -24,7 +24,7 @@ fn told(server: &RedisServer) -> (LockManager, UnboundedReceiver<LostReason>) {
 
 /// Completes when somebody leads here.
 async fn next(server: &RedisServer, ttl: Duration) -> Duration {
-    let (others, start) = (LockManager::connect(&server.url()).await.unwrap(), Instant::now());
+    let (others, start) = (LockManager::connect(server.url()).await.unwrap(), Instant::now());
     let value = others.election("k").ttl(ttl).lead(async |_| Ok::<_, LockError>(start.elapsed()));
     value.await.unwrap()
 }

@@ -195,7 +195,7 @@ fn a_body_that_fails_goes_to_the_end_of_the_queue_after_a_pause() {
     });
     in_time(async {
         let locks = builder.connect().await.unwrap();
-        let others = LockManager::connect(&server.url()).await.unwrap();
+        let others = LockManager::connect(server.url()).await.unwrap();
         let mut terms = Vec::new();
         let other = tokio::spawn(async move {
             // Behind the one that will fail.
@@ -338,7 +338,7 @@ fn a_candidate_that_gives_up_leaves_nothing_behind() {
 fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let cut_off = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let cut_off = LockManager::connect_blocking(proxy.url()).unwrap();
     let others = connect(&server);
     let inside = Arc::new(AtomicBool::new(false));
     in_time(async {

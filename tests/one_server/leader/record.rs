@@ -192,7 +192,7 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
     // A runtime that stands still for a moment costs it no connection.
     let others = LockManager::builder(server.url()).own_thread(true).connect_blocking().unwrap();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND));
         let term = terms.recv().await.unwrap();
@@ -225,7 +225,7 @@ fn an_observer_whose_calls_are_dropped_early_looks_in_time() {
 fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
     let server = RedisServer::start();
     let (proxy, others) = (Proxy::to(server.port()), connect(&server));
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(LONG).announce("here"));
         let term = terms.recv().await.unwrap();
@@ -304,7 +304,7 @@ fn what_another_client_wrote_in_place_of_a_record_is_none_and_is_not_read_in_ful
 
 #[test]
 fn an_announcement_that_cannot_be_written_is_refused_before_anything_is_sent() {
-    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("announce"))).unwrap();
+    let locks = LockManager::connect_blocking(format!("memory://{}", unique("announce"))).unwrap();
     for text in ["x".repeat(513), "two\nlines".to_owned()] {
         let outcome = locks.election("k").announce(text).lead_blocking(|_| Ok::<_, LockError>(()));
         assert!(matches!(&outcome, Err(LeadError::Lock(LockError::InvalidRequest { .. }))), "{outcome:?}");

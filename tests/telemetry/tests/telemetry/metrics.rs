@@ -72,7 +72,7 @@ impl Seen {
 }
 
 fn memory() -> LockManager {
-    LockManager::connect_blocking(&format!("memory://{}", unique("metrics"))).unwrap()
+    LockManager::connect_blocking(format!("memory://{}", unique("metrics"))).unwrap()
 }
 
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -171,7 +171,7 @@ async fn a_full_queue_and_a_server_that_is_down_are_counted_as_such() {
 #[tokio::test]
 async fn a_future_that_is_dropped_while_it_waits_is_cancelled() {
     // Its engine runs on this thread: it answers between two polls.
-    let locks = LockManager::connect(&format!("memory://{}", unique("metrics"))).await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("metrics"))).await.unwrap();
     let seen = Seen::new("cancelled");
     let held = locks.lock("k").acquire().await.unwrap();
     {

@@ -22,7 +22,7 @@ fn a_release_that_comes_too_late_for_a_min_hold_is_in_the_log() {
     subscribe();
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     // The second outage outlasts the `min_hold`.
     for min_hold in [60 * SECOND, 2 * SECOND] {
         let (late, kept) = (unique("late"), unique("kept"));

@@ -11,9 +11,9 @@ use crate::seen::{SeenEvent, events, spans, subscribe};
 
 fn on_both(test: impl Fn(&LockManager)) {
     subscribe();
-    test(&LockManager::connect_blocking(&format!("memory://{}", unique("sharing"))).unwrap());
+    test(&LockManager::connect_blocking(format!("memory://{}", unique("sharing"))).unwrap());
     let server = RedisServer::start();
-    test(&LockManager::connect_blocking(&server.url()).unwrap());
+    test(&LockManager::connect_blocking(server.url()).unwrap());
 }
 
 fn warnings(key: &str) -> Vec<SeenEvent> {
@@ -65,7 +65,7 @@ fn callers_that_ask_for_different_numbers_of_permits_are_reported_once_for_each_
 fn callers_of_two_processes_that_differ_are_reported_where_one_is_refused() {
     subscribe();
     let (server, key) = (RedisServer::start(), unique("processes"));
-    let [here, there] = [(); 2].map(|()| LockManager::connect_blocking(&server.url()).unwrap());
+    let [here, there] = [(); 2].map(|()| LockManager::connect_blocking(server.url()).unwrap());
     let _two = [(); 2].map(|()| there.lock(&*key).permits(2).acquire_blocking().unwrap());
     assert!(warnings(&key).is_empty());
     assert!(here.lock(&*key).shared().acquire_blocking().is_err_and(|error| error.is_busy()));

@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn memory() -> LockManager {
     subscribe();
-    LockManager::connect_blocking(&format!("memory://{}", unique("spans"))).unwrap()
+    LockManager::connect_blocking(format!("memory://{}", unique("spans"))).unwrap()
 }
 
 fn field<'a>(span: &'a SeenSpan, name: &str) -> &'a str {
