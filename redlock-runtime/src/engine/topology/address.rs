@@ -31,6 +31,10 @@ enum Kind {
 /// As [`allow_eviction`](crate::LockManagerBuilder::allow_eviction), of the servers of this address.
 const ALLOW_EVICTION: &str = "allow_eviction";
 
+const PROTOCOL: &str = "protocol";
+
+const OTHER_PROTOCOL: &str = "`protocol` may be `resp3`: RESP3 is spoken with each server that can, and RESP2 with each other one. Leave it out";
+
 /// What an address may start with.
 struct Scheme {
     name: &'static str,
@@ -63,9 +67,10 @@ impl Kind {
     /// What may stand behind the `?`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::Server | Self::Cluster => &[ALLOW_EVICTION],
-            Self::Socket => &["db", "user", "pass", ALLOW_EVICTION],
+            Self::Server => &[PROTOCOL, ALLOW_EVICTION],
+            Self::Socket => &["db", "user", "pass", PROTOCOL, ALLOW_EVICTION],
             Self::Sentinel => &["sentinel_user", "sentinel_password", ALLOW_EVICTION],
+            Self::Cluster => &[ALLOW_EVICTION],
             Self::Memory => &[],
         }
     }
@@ -74,11 +79,16 @@ impl Kind {
 /// The scheme of an address, and what follows it.
 fn read(url: &str) -> Result<(&'static Scheme, &str), String> {
     let (name, rest) = url.split_once("://").ok_or_else(unknown_scheme)?;
-    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(unknown_scheme)?;
-    match unescaped(scheme.kind, rest).or_else(|| unknown_parameter(scheme.kind, rest)) {
-        Some(reason) => Err(reason),
-        None => Ok((scheme, rest)),
-    }
+    let scheme =
+        SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name)).ok_or_else(unknown_scheme)?;
+    let reason = unescaped(scheme.kind, rest).or_else(|| unknown_parameter(scheme.kind, rest));
+    reason.map_or(Ok((scheme, rest)), Err)
+}
+
+/// The address of one server as `ServerAddress` reads it: whether it is encrypted is known.
+fn plain(scheme: &Scheme, rest: &str) -> String {
+    let name = if scheme.kind == Kind::Socket { "unix" } else { "redis" };
+    format!("{name}://{rest}")
 }
 
 /// A character of a user or password that means something else in an address.
@@ -184,12 +194,14 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
         Kind::Server if rest.rsplit_once('@').map_or(rest, |(_, host)| host).contains(',') => {
             return Err("several servers have an address each: redis://host1,redis://host2".to_owned());
         }
-        _ if tls.is_some() => (None, format!("redis://{rest}")),
-        _ => (None, format!("{}://{rest}", scheme.name)),
+        _ => (None, plain(scheme, rest)),
     };
-    let node = RedisNode::at(&url, settings).ok_or("it is not like redis://host:6379/")?;
+    let node = RedisNode::at(&url, settings)?;
     if node.has_two_passwords() {
         return Err(TWO_PASSWORDS.to_owned());
+    }
+    if node.lacks_a_password() {
+        return Err(USER_ALONE.to_owned());
     }
     let mut node = node.encrypted(tls);
     if let Some(sentinels) = sentinels {
@@ -197,6 +209,10 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
     }
     Ok(Node::Redis(Box::new(node)))
 }
+
+/// Without a password, a client does not log in.
+const USER_ALONE: &str = "it has a user and no password, so the server would take it for `default`: add the password \
+    (a user with `nopass` has any)";
 
 /// Which of the two counts would be a guess.
 const TWO_PASSWORDS: &str = "user and password come from `credentials`: leave them out of the address";
@@ -242,11 +258,12 @@ fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Clust
         return Err(FORM.to_owned());
     }
     let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/"));
-    ClusterNodes::new(seeds, settings.clone(), tls).ok_or_else(|| FORM.to_owned())
+    let nodes = ClusterNodes::new(seeds, settings.clone(), tls)?;
+    if nodes.lack_a_password() { Err(USER_ALONE.to_owned()) } else { Ok(nodes) }
 }
 
 /// The rest of the address without the parameters that are settings of the manager, and the settings
-/// with them.
+/// with them. The crate `redis` needs `protocol=resp3`; here it changes nothing.
 fn with_parameters(rest: &str, settings: &NodeSettings) -> Result<(String, NodeSettings), String> {
     let mut settings = settings.clone();
     let Some((place, query)) = rest.split_once('?') else { return Ok((rest.to_owned(), settings)) };
@@ -255,6 +272,8 @@ fn with_parameters(rest: &str, settings: &NodeSettings) -> Result<(String, NodeS
         match part.split_once('=').unwrap_or((part, "")) {
             (ALLOW_EVICTION, "true") => settings.allow_eviction = true,
             (ALLOW_EVICTION, "false") => settings.allow_eviction = false,
+            (PROTOCOL, "resp3" | "3") => {}
+            (PROTOCOL, _) => return Err(OTHER_PROTOCOL.to_owned()),
             (ALLOW_EVICTION, _) => return Err(format!("`{ALLOW_EVICTION}` is `true` or `false`")),
             _ => others.push(part),
         }
@@ -298,7 +317,10 @@ pub(crate) fn without_credentials(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use redis::{ConnectionAddr, IntoConnectionInfo as _};
+
     use super::*;
+    use crate::engine::redis::connect::server_address::{Place, ServerAddress};
 
     fn settings(prefix: &str) -> NodeSettings {
         NodeSettings {
@@ -340,7 +362,7 @@ mod tests {
     fn an_unknown_parameter_is_named_with_the_known_ones() {
         let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
         for (url, name, known) in [
-            ("redis://h/0?timeout=5", "`timeout`", "`allow_eviction`"),
+            ("redis://h/0?timeout=5", "`timeout`", "`protocol`, `allow_eviction`"),
             ("memory://?ttl", "`ttl`", "none"),
             ("redis+cluster://a,b?x=1", "`x`", "`allow_eviction`"),
             ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
@@ -353,7 +375,7 @@ mod tests {
                 "{url}: {error}"
             );
         }
-        for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u"] {
+        for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u&sentinel_password=p"] {
             assert_eq!(told(url), None, "{url}");
         }
     }
@@ -373,7 +395,7 @@ mod tests {
         }
         for url in [
             "redis://u:p@h/1?allow_eviction=true",
-            "redis+sentinel://h,i/n/1?allow_eviction=true&sentinel_user=u",
+            "redis+sentinel://h,i/n/1?allow_eviction=true&sentinel_user=u&sentinel_password=p",
             "redis+cluster://u:p@a,b?allow_eviction=true",
             "redis://a?allow_eviction=true,redis://b?allow_eviction=true,redis://c",
         ] {
@@ -439,6 +461,97 @@ mod tests {
             assert!(!known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
         }
         assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
+    }
+
+    /// What a manager uses of an address: encrypted or not, the place, user, password, database.
+    type Meaning = (bool, Place, Option<String>, Option<String>, i64);
+
+    fn meaning(url: &str) -> Result<Meaning, String> {
+        let (scheme, rest) = read(url.trim())?;
+        let ServerAddress { place, user, password, database } = ServerAddress::read(&plain(scheme, rest))?;
+        parse(url, &settings("")).map_err(|error| error.to_string())?;
+        Ok((scheme.is_encrypted, place, user, password, database))
+    }
+
+    /// As the crate `redis` reads it.
+    fn meaning_by_the_crate(url: &str) -> Option<Meaning> {
+        let info = url.into_connection_info().ok()?;
+        let (is_encrypted, place) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => (false, Place::Tcp(host.clone(), *port)),
+            ConnectionAddr::TcpTls { host, port, .. } => (true, Place::Tcp(host.clone(), *port)),
+            ConnectionAddr::Unix(path) => (false, Place::Unix(path.to_str()?.to_owned())),
+            _ => return None,
+        };
+        let settings = info.redis_settings();
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Some((is_encrypted, place, owned(settings.username()), owned(settings.password()), settings.db()))
+    }
+
+    #[test]
+    fn an_address_means_the_same_to_the_redis_crate_or_is_refused() {
+        const SAME: &str = "";
+        for (url, refusal) in [
+            ("redis://h", SAME),
+            ("redis://h:7/3", SAME),
+            ("REDIS://h:7/3", SAME),
+            ("Redis://H/", SAME),
+            (" redis://u:p@h/1\n", SAME),
+            ("redis://h/?protocol=resp3", SAME),
+            ("redis://u:p@h:7/3?protocol=3", SAME),
+            ("redis://h/?protocol=resp2", "`protocol` may be `resp3`"),
+            ("redis://h/?protocol=4", "`protocol` may be `resp3`"),
+            ("redis://h/?timeout=5", "unknown parameter `timeout`"),
+            ("redis://user@h/", "a user and no password"),
+            ("redis://user:@h/", "a user and no password"),
+            ("redis://:p@h", SAME),
+            ("redis://u:p%40%3A%2F%25@h", SAME),
+            ("redis://u:100%@h", SAME),
+            ("redis://u:50%off@h", SAME),
+            ("redis://u:%ff@h", "a percent sign itself is written %25"),
+            ("redis://u:p#q@h", "%23"),
+            ("redis://u:a,b@h", SAME),
+            ("redis://h:99999", "not a number from 0 to 65535"),
+            ("redis://h:abc", "not a number from 0 to 65535"),
+            ("redis://h/abc", "database is not a number"),
+            ("redis://h/3/4", "database is not a number"),
+            ("redis://h:/2", SAME),
+            ("redis://0.0.0.0", "stand for all addresses"),
+            ("redis://[::1]:7", SAME),
+            ("redis://[::g]:7", "IPv6"),
+            ("redis://", "not like redis://host:6379/"),
+            ("redis:/h", "it starts with none of"),
+            ("http://h/", "it starts with none of"),
+            ("redis+unix:///run/re%20dis.sock?db=2&user=u&pass=p%26+q", SAME),
+            ("unix:///s?protocol=resp3", SAME),
+            ("UNIX:///s?db=a", "database is not a number"),
+            ("unix:///s?user=u", "a user and no password"),
+            ("unix://relative/s", "redis+unix:///path"),
+        ] {
+            if cfg!(not(unix)) && url.to_lowercase().contains("unix") {
+                continue;
+            }
+            let ours = meaning(url);
+            if refusal == SAME {
+                assert!(ours.is_ok(), "{url:?}: {ours:?}");
+                assert_eq!(ours.ok(), meaning_by_the_crate(url), "{url:?}");
+            } else {
+                assert!(matches!(&ours, Err(error) if error.contains(refusal)), "{url:?}: {ours:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_password_is_refused_everywhere() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for url in [
+            "redis+cluster://u@a,b",
+            "redis+sentinel://u@h/n",
+            "redis+sentinel://h/n?sentinel_user=u",
+            "redis://a,redis://u@b",
+        ] {
+            let error = told(url).unwrap_or_default();
+            assert!(error.contains("`default`"), "{url}: {error}");
+        }
     }
 
     #[test]

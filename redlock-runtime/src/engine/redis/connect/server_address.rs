@@ -9,6 +9,17 @@ use std::net::Ipv6Addr;
 
 const DEFAULT_PORT: u16 = 6379;
 
+const FORM: &str = "it is not like redis://host:6379/";
+const IPV6: &str = "between [ and ] stands an IPv6 address, and behind them a port: redis://[::1]:6379/";
+const ALL_ADDRESSES: &str =
+    "`0.0.0.0` and `::` stand for all addresses of a machine: name the one where the server listens";
+const PORT: &str = "its port is not a number from 0 to 65535: redis://host:6379/";
+const DATABASE: &str = "its database is not a number: redis://host:6379/0";
+const SOCKET: &str = "it is not like redis+unix:///path/to/redis.sock";
+const SOCKET_DATABASE: &str = "its database is not a number: redis+unix:///path/to/redis.sock?db=0";
+const PERCENT: &str = "in a user, password or path, a percent sign with two digits behind it stands for a byte, and these \
+    bytes are not UTF-8: a percent sign itself is written %25";
+
 /// The longest host name or address that a server may name, in bytes: DNS has no longer name.
 pub(crate) const LONGEST_HOST: usize = 255;
 
@@ -38,18 +49,18 @@ pub(crate) struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// `None` when it is not like `redis://host:6379/`.
-    pub(crate) fn read(url: &str) -> Option<Self> {
+    /// The error says which part cannot be read, and shows none of it: it may be a piece of a password.
+    pub(crate) fn read(url: &str) -> Result<Self, &'static str> {
         // As in each URL, ends of lines and tabs count for nothing: the file that a password was
         // read from may end with one.
         let url: String = url.chars().filter(|letter| !matches!(letter, '\t' | '\n' | '\r')).collect();
-        let (scheme, rest) = url.trim_matches(|letter| letter <= ' ').split_once("://")?;
+        let (scheme, rest) = url.trim_matches(|letter| letter <= ' ').split_once("://").ok_or(FORM)?;
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         match scheme {
             "redis" | "valkey" => Self::of_a_host(place),
             "unix" | "redis+unix" | "valkey+unix" => Self::of_a_socket(place, query),
-            _ => None,
+            _ => Err(FORM),
         }
     }
 
@@ -57,60 +68,69 @@ impl ServerAddress {
         Self { place, ..self }
     }
 
-    fn of_a_host(place: &str) -> Option<Self> {
+    /// A user that cannot log in.
+    pub(crate) fn lacks_a_password(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| !user.is_empty()) && self.password.is_none()
+    }
+
+    fn of_a_host(place: &str) -> Result<Self, &'static str> {
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
         let (login, host_and_port) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let (host, port) = match host_and_port.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((address, "")) => (address.parse::<Ipv6Addr>().ok()?.to_string(), ""),
-            Some((address, port)) => (address.parse::<Ipv6Addr>().ok()?.to_string(), port.strip_prefix(':')?),
-            None => {
-                let (host, port) = host_and_port.split_once(':').unwrap_or((host_and_port, ""));
-                (host.to_owned(), port)
-            }
+        let ipv6 = host_and_port.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (host, port) = if let Some((address, port)) = ipv6 {
+            let address = address.parse::<Ipv6Addr>().map_err(|_| IPV6)?.to_string();
+            (address, if port.is_empty() { "" } else { port.strip_prefix(':').ok_or(IPV6)? })
+        } else {
+            let (host, port) = host_and_port.split_once(':').unwrap_or((host_and_port, ""));
+            (host.to_owned(), port)
         };
         let is_of_a_name =
             |letter: char| !matches!(letter, '\0'..=' ' | '<' | '>' | '[' | '\\' | ']' | '^' | '|');
         // Nobody listens there: it stands for all addresses of a machine.
         let is_all = matches!(&*host, "0.0.0.0" | "::");
-        if host.is_empty() || is_all || !host.chars().all(is_of_a_name) {
-            return None;
+        if host.is_empty() || !host.chars().all(is_of_a_name) {
+            return Err(FORM);
+        }
+        if is_all {
+            return Err(ALL_ADDRESSES);
         }
         let port = match port {
             "" => DEFAULT_PORT,
-            port if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok()?,
-            _ => return None,
+            port if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().map_err(|_| PORT)?,
+            _ => return Err(PORT),
         };
         let database = match path.trim_matches('/') {
             "" => 0,
-            database => database.parse().ok()?,
+            database => database.parse().map_err(|_| DATABASE)?,
         };
         let [user, password] =
             [decoded(user)?, decoded(password)?].map(|text| Some(text).filter(|text| !text.is_empty()));
         let place = Place::Tcp(host, port);
-        Some(Self { place, user, password, database })
+        Ok(Self { place, user, password, database })
     }
 
-    fn of_a_socket(place: &str, query: &str) -> Option<Self> {
+    fn of_a_socket(place: &str, query: &str) -> Result<Self, &'static str> {
         let path = place.strip_prefix("localhost").unwrap_or(place);
-        let place = Place::Unix(decoded(path.starts_with('/').then_some(path)?)?);
+        let path = path.strip_prefix('/').ok_or(SOCKET)?;
+        let place = Place::Unix(format!("/{}", decoded(path)?));
         let mut address = Self { place, user: None, password: None, database: 0 };
         for part in query.split('&') {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = decoded(&value.replace('+', " "))?;
             match name {
-                "db" => address.database = value.parse().ok()?,
+                "db" => address.database = value.parse().map_err(|_| SOCKET_DATABASE)?,
                 "user" => address.user = Some(value),
                 "pass" => address.password = Some(value),
                 _ => {}
             }
         }
-        Some(address)
+        Ok(address)
     }
 }
 
-/// With the characters that are written as `%` and two digits. `None` when that is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+/// With the characters that are written as `%` and two digits.
+fn decoded(text: &str) -> Result<String, &'static str> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, behind @ ..] = rest {
@@ -125,7 +145,7 @@ fn decoded(text: &str) -> Option<String> {
         decoded.push(code.unwrap_or(*first));
         rest = behind.get(if code.is_some() { 2 } else { 0 }..).unwrap_or_default();
     }
-    String::from_utf8(decoded).ok()
+    String::from_utf8(decoded).map_err(|_| PERCENT)
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -143,7 +163,7 @@ mod tests {
     type Parts = (String, Option<String>, Option<String>, i64);
 
     fn parts(url: &str) -> Option<Parts> {
-        let ServerAddress { place, user, password, database } = ServerAddress::read(url)?;
+        let ServerAddress { place, user, password, database } = ServerAddress::read(url).ok()?;
         Some((place.to_string(), user, password, database))
     }
 

@@ -41,9 +41,14 @@ impl ClusterNodes {
         seeds: impl IntoIterator<Item = String>,
         settings: NodeSettings,
         tls: Option<Tls>,
-    ) -> Option<Self> {
-        let seeds = seeds.into_iter().map(|url| ServerAddress::read(&url)).collect::<Option<_>>()?;
-        Some(Self { seeds, settings, tls })
+    ) -> Result<Self, &'static str> {
+        let seeds = seeds.into_iter().map(|url| ServerAddress::read(&url)).collect::<Result<_, _>>()?;
+        Ok(Self { seeds, settings, tls })
+    }
+
+    /// A user that cannot log in.
+    pub(crate) fn lack_a_password(&self) -> bool {
+        self.seeds.iter().any(ServerAddress::lacks_a_password)
     }
 
     /// The node at `host:port`, with the user and password of the seeds.

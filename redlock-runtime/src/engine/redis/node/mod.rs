@@ -99,10 +99,9 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
-    /// A server that is part of no Cluster. `None` when the address is not like
-    /// `redis://host:6379/`.
-    pub(crate) fn at(url: &str, settings: &NodeSettings) -> Option<Self> {
-        Some(Self::new(ServerAddress::read(url)?, settings))
+    /// A server that is part of no Cluster. The error says what of the address cannot be read.
+    pub(crate) fn at(url: &str, settings: &NodeSettings) -> Result<Self, &'static str> {
+        Ok(Self::new(ServerAddress::read(url)?, settings))
     }
 
     fn new(address: ServerAddress, settings: &NodeSettings) -> Self {
@@ -178,7 +177,7 @@ impl RedisNode {
     #[cfg(test)]
     pub(crate) fn for_a_test(url: &str) -> Self {
         let node = Self::at(url, &NodeSettings::for_a_test());
-        node.unwrap_or_else(|| unreachable!("a test writes an address"))
+        node.unwrap_or_else(|_| unreachable!("a test writes an address"))
     }
 
     #[cfg(test)]
@@ -426,6 +425,11 @@ impl RedisNode {
     /// User or password are in the address and come from [`NodeSettings::credentials`], too.
     pub(crate) fn has_two_passwords(&self) -> bool {
         self.credentials.is_some() && (self.address.user.is_some() || self.address.password.is_some())
+    }
+
+    /// A user that cannot log in.
+    pub(crate) fn lacks_a_password(&self) -> bool {
+        self.address.lacks_a_password()
     }
 
     /// In a quorum, the servers of all its nodes.

@@ -77,7 +77,7 @@ impl Sentinels {
         let sentinel = |host: &str| {
             let port = if has_port(host) { String::new() } else { format!(":{DEFAULT_PORT}") };
             let address = ServerAddress::read(&format!("redis://{credentials}{host}{port}/"));
-            address.map(|address| (address, Addresses::default())).ok_or(FORM)
+            address.map(|address| (address, Addresses::default()))
         };
         let all = hosts.split(',').map(sentinel).collect::<Result<_, _>>()?;
         let first = Arc::new(AtomicUsize::new(0));
@@ -261,18 +261,21 @@ fn nonsense() -> Failure {
 
 /// User and password of the sentinels, as part of a URL.
 fn credentials(query: &str) -> Result<String, &'static str> {
-    let (mut user, mut password) = ("", None);
+    let (mut user, mut password) = ("", "");
     for part in query.split('&').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
             Some(("sentinel_user", value)) => user = value,
-            Some(("sentinel_password", value)) => password = Some(value),
+            Some(("sentinel_password", value)) => password = value,
             _ => return Err("of parameters it may have `sentinel_user` and `sentinel_password`"),
         }
     }
-    Ok(match password {
-        Some(password) => format!("{}:{}@", escaped(user), escaped(password)),
-        None => String::new(),
-    })
+    match (user, password) {
+        ("", "") => Ok(String::new()),
+        (_, "") => Err(
+            "`sentinel_user` needs `sentinel_password`: without it, the sentinel would take it for `default`",
+        ),
+        _ => Ok(format!("{}:{}@", escaped(user), escaped(password))),
+    }
 }
 
 /// Escapes the characters that are allowed behind a `?` but not before an `@`.

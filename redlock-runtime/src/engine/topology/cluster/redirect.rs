@@ -273,7 +273,7 @@ mod tests {
     /// The reply to a release, after this answer of its node.
     fn answered(unanswered: bool, reply: Reply) -> Option<Reply> {
         let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
-        let mut cluster = Cluster::new(nodes.unwrap_or_else(|| unreachable!("no seed is malformed")), LIMIT);
+        let mut cluster = Cluster::new(nodes.unwrap_or_else(|_| unreachable!("no seed is malformed")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
         let in_flight = InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_release_that_was_refused_in_the_middle_is_sent_again_and_may_have_been_done() {
         let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
-        let mut cluster = Cluster::new(nodes.unwrap_or_else(|| unreachable!("no seed is malformed")), LIMIT);
+        let mut cluster = Cluster::new(nodes.unwrap_or_else(|_| unreachable!("no seed is malformed")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
         let in_flight =
             InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered: false, asking: false };
@@ -312,7 +312,7 @@ mod tests {
         let seed = ["redis://127.0.0.1:1/".to_owned()];
         let nodes = ClusterNodes::new(seed, NodeSettings::for_a_test(), None);
         let mut cluster =
-            Cluster::new(nodes.unwrap_or_else(|| unreachable!("the seed is an address")), LIMIT);
+            Cluster::new(nodes.unwrap_or_else(|_| unreachable!("the seed is an address")), LIMIT);
         let address = |node: usize| format!("10.0.{}.{}:1", node / 250, node % 250).into();
         let all: Vec<_> = (0..2000).map(|node| cluster.redirected_to(&address(node), None)).collect();
         assert_eq!(cluster.members.len(), MOST_PRIMARIES);
