@@ -571,6 +571,29 @@ pub(crate) fn those_that_may_not_be_counted_leave_a_free_lock() {
     }
 }
 
+/// The waiter is admitted beside a reader that is inside, so the lock stays: its process must not hear of a grant that
+/// nobody counts.
+#[test]
+pub(crate) fn one_that_may_not_be_counted_beside_others_is_not_granted_the_lock() {
+    let mut scripts = scripts(&["one", "two"]);
+    if scripts.server.try_run::<Vec<String>>("ACL USERS").is_err() {
+        return;
+    }
+    let (reader, _) = scripts.inside(0, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "one");
+    let (waiter, _) = scripts.waiting(0, LONG, "two");
+    scripts.pushes("two");
+    let _: String = scripts.run(&["ACL", "SETUSER", "default", "-zadd"]);
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scripts.leave(&writer)));
+    let _: String = scripts.run(&["ACL", "SETUSER", "default", "+zadd"]);
+    assert!(refused.is_err());
+    let pushes = scripts.pushes("two");
+    assert!(pushes.iter().all(|(kind, ..)| kind != "granted"), "{pushes:?}");
+    scripts.only_inside(&[&reader]);
+    assert!(scripts.ask(&waiter, "again").is_inside());
+    scripts.only_inside(&[&reader, &waiter]);
+}
+
 /// Redeeming passes the queue: the lock was held all the time.
 #[test]
 pub(crate) fn a_ticket_and_those_that_are_counted_exclude_each_other() {

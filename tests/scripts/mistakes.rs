@@ -296,7 +296,7 @@ const MISTAKES: &[Mistake] = &[
         "includes/enter",
         "if not added then redis.call('ZADD', holders, unpack(entering)) end",
         "",
-        counted::those_that_may_not_be_counted_leave_a_free_lock,
+        counted::one_that_may_not_be_counted_beside_others_is_not_granted_the_lock,
     ),
     // Ticks.
     mistake("commands/tick", "asked + early)", "asked)", ticks::a_random_fleet_runs_each_tick_once),
