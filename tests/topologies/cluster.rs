@@ -300,12 +300,14 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
         }
         // The slots of the inboxes.
         for slot in [5460, 10_921, 5459, 10_920, 5458, 10_919, 5457, 10_918, 16_383] {
-            let from = cluster.primaries().into_iter().position(|node| owns(node, slot)).unwrap();
+            let from = cluster.primaries().into_iter().position(|node| owns(node, slot));
+            let from = from.unwrap_or_else(|| panic!("no node has slot {slot}; promoted: {:?}", cluster.promoted()));
             cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
             load.goes_on(100);
         }
     });
-    assert!(long.is_held(), "the lock is renewed all the time: {:?}", long.lost_reason());
+    let promoted = cluster.promoted();
+    assert!(long.is_held(), "the lock is renewed all the time: {:?}; promoted: {promoted:?}", long.lost_reason());
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
     eventually("no key is left", || cluster.keys().is_empty());
 }

@@ -119,6 +119,13 @@ impl RedisCluster {
         owner.unwrap()
     }
 
+    /// The replicas at the start that are primaries now, because a node did not answer in time.
+    pub fn promoted(&self) -> Vec<u16> {
+        let is_replica =
+            |node: &&RedisServer| self.nodes[PRIMARIES..].iter().any(|other| other.port() == node.port());
+        self.primaries().into_iter().filter(is_replica).map(RedisServer::port).collect()
+    }
+
     /// Those that are alive and are primaries.
     pub fn primaries(&self) -> Vec<&RedisServer> {
         let is_primary = |node: &&RedisServer| {
