@@ -412,7 +412,11 @@ fn the_calls_of_the_table_go_down_only() {
 fn no_file_of_the_table_names_a_flag_a_number_or_a_time_of_another() {
     let runtime = Crate::read("src");
     let table = table_of(&runtime);
-    assert!(table.fields.contains_key(&("Attempts", "holder")), "the test sees them: {:?}", table.fields.keys());
+    assert!(
+        table.fields.contains_key(&("Attempts", "holder")),
+        "the test sees them: {:?}",
+        table.fields.keys()
+    );
     assert_eq!(table.foreign_fields(), BTreeSet::new());
     for (file, text) in &table.files {
         for (_, owner, body) in

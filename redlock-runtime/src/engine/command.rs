@@ -170,13 +170,7 @@ impl Ask {
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
         let mut lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
-        lease.set_limit(self.kind.limit());
-        if let Some(at_ms) = self.kind.tick().and_then(|of| of.tick.at_ms) {
-            lease.set_tick(at_ms);
-        }
-        if self.kind.is_run() {
-            lease.set_run();
-        }
+        self.kind.describe(&mut lease);
         if self.min_hold.is_some() {
             lease.notes_begin();
         }

@@ -1,8 +1,6 @@
 //! Defects of bodies that run once.
 
-use super::files::{
-    ACQUIRE_ONCE_LUA, FINISH_LUA, HOLDING, KEEP_RESULT_LUA, KIND, ON_EVENT, RENEW_ONCE_LUA, SPAWNED,
-};
+use super::files::{ACQUIRE_ONCE_LUA, FINISH_LUA, KEEP_RESULT_LUA, KIND, ON_EVENT, RENEW_ONCE_LUA, SPAWNED};
 use super::{BY_ACCIDENT, Mutant, ONE_BODY, ONE_RESULT, READ, STAYS_INTERRUPTED, STORED, edit};
 
 const LOOKS: &str =
@@ -20,11 +18,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "once-looks-only-once",
         wrong: "A waiter that is pushed the lock runs the body without another look at its record.",
         violates: STAYS_INTERRUPTED,
-        edits: &[edit(
-            HOLDING,
-            "if has_none || waiting.ask.kind.is_run() ||",
-            "if has_none || waiting.ask.kind.tick().is_some() ||",
-        )],
+        edits: &[edit(KIND, "!lacks_fence && !self.is_run()", "!lacks_fence && self.tick().is_none()")],
     },
     Mutant {
         name: "result-is-stored-behind-the-release",

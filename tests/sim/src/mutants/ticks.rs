@@ -1,6 +1,6 @@
 //! Defects of ticks.
 
-use super::files::{HOLDING, INCLUDED_END_TICK_LUA, KIND, TICK_LUA};
+use super::files::{INCLUDED_END_TICK_LUA, KIND, TICK_LUA};
 use super::{Mutant, ONE_RUN, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-runs-a-tick-that-is-over",
         wrong: "A waiter that is pushed the lock begins its body without a look at the record.",
         violates: ONE_RUN,
-        edits: &[edit(HOLDING, "waiting.ask.kind.is_run()", "waiting.ask.kind.once().is_some()")],
+        edits: &[edit(KIND, "!lacks_fence && !self.is_run()", "!lacks_fence && self.once().is_none()")],
     },
     Mutant {
         name: "dropped-guard-ends-its-tick",

@@ -34,17 +34,13 @@ use crate::engine::protocol::{Action, Id};
 pub(super) const NO_TICKETS: &str = "a quorum of independent servers has no tickets: no one of them can give a lock from one \
                                      holder to another in one step. Use one server, Sentinel or a Cluster";
 
-/// Two limits on one lock are a mistake in most programs, which is reported once. A reader and a
-/// writer differ, too, as they should.
+/// Two limits on one lock are a mistake in most programs, which is reported once.
 pub(super) fn compare_limits(cx: &mut Context, ask: &Ask, other: Option<Limit>) {
-    if let Some(other) = other
-        && ask.kind.is_counted()
-        && other.is_counted()
-        && other != ask.kind.limit()
+    if let Some((own, other)) = ask.kind.differing_limits(other)
         && !cx.differing.has(&ask.name)
     {
         cx.differing.insert(&ask.name);
-        telemetry::limits_differ(&ask.key, ask.kind.limit(), other);
+        telemetry::limits_differ(&ask.key, own, other);
     }
 }
 
@@ -59,15 +55,14 @@ impl Lock {
                 return;
             }
         }
-        if ask.kind.is_counted() {
+        if ask.kind.lets_others_in() {
             let other = self.attempts.inside().next().map(|(_, held)| held.lease.limit());
             compare_limits(cx, &ask, other);
         }
         cx.attempts.insert(id, &ask.name);
         ask.hold_kind = cx.hold_times.kind(&ask.origin);
-        // A local hand-over draws from the fencing tokens of its lock. And no lock of a tick is asked
-        // for directly, or passed on: the server looks at the record of ticks first.
-        ask.fenced |= cx.settings.cohort > 0 || ask.kind.tick().is_some();
+        // A local hand-over draws from the fencing tokens of its lock.
+        ask.fenced |= cx.settings.cohort > 0 || ask.kind.is_always_fenced();
         let is_behind = ask.after.is_some();
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
         // From then on the word of the server is new enough for a caller that gives up at its
@@ -152,20 +147,12 @@ impl Lock {
     /// the next one here that allows more asks, too.
     pub(super) fn ask_past(&mut self, cx: &mut Context, first: Id, may_starve: bool) {
         let starves = |waiting: &&Waiting| may_starve && !cx.queues_on_server() && waiting.is_starved(cx.now);
-        let Some(limit) =
-            self.attempts.waiting(first).filter(starves).map(|waiting| waiting.ask.kind.limit())
-        else {
-            return;
-        };
+        let Some(first) = self.attempts.waiting(first).filter(starves) else { return };
         let may_have_room = |waiting: &Waiting| {
-            waiting.awaits == Awaits::LocalTurn && waiting.ask.kind.limit().allows_more_than(limit)
+            waiting.awaits == Awaits::LocalTurn && waiting.ask.kind.fits_sooner_than(&first.ask.kind)
         };
-        let next = self
-            .attempts
-            .queue
-            .ids()
-            .into_iter()
-            .find(|id| self.attempts.waiting(*id).is_some_and(may_have_room));
+        let mut ids = self.attempts.queue.ids().into_iter();
+        let next = ids.find(|id| self.attempts.waiting(*id).is_some_and(may_have_room));
         if let Some(next) = next {
             self.ask(cx, next);
         }
@@ -333,7 +320,7 @@ impl Lock {
     /// longer, more requests are of no use.
     pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
         let Some(waiting) = self.attempts.waiting(id) else { return };
-        if waiting.ask.kind.has_ticket() {
+        if !waiting.ask.kind.can_ask_again() {
             // It was used up with that.
             let key = Arc::clone(&waiting.ask.key);
             self.fail(cx, id, LockError::Lost { key, reason: LostReason::Expired });

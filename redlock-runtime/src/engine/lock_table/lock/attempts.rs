@@ -80,31 +80,19 @@ impl Attempts {
         if let Some(waiting) = self.queue.get(id) {
             return Some(waiting);
         }
-        match self.get_apart(id)? {
-            Apart::Trying(waiting) => Some(waiting),
-            Apart::Former(_) | Apart::Inside(_) | Apart::Releasing(_) => None,
-        }
+        if let Apart::Trying(waiting) = self.get_apart(id)? { Some(waiting) } else { None }
     }
 
     pub(super) fn waiting_mut(&mut self, id: Id) -> Option<&mut Waiting> {
-        match self.attempt(id)? {
-            Attempt::Waiting(waiting) => Some(waiting),
-            Attempt::Held(_) | Attempt::Releasing(_) => None,
-        }
+        if let Attempt::Waiting(waiting) = self.attempt(id)? { Some(waiting) } else { None }
     }
 
     pub(super) fn held_mut(&mut self, id: Id) -> Option<&mut Held> {
-        match self.attempt(id)? {
-            Attempt::Held(held) => Some(held),
-            Attempt::Waiting(_) | Attempt::Releasing(_) => None,
-        }
+        if let Attempt::Held(held) = self.attempt(id)? { Some(held) } else { None }
     }
 
     pub(super) fn releasing_mut(&mut self, id: Id) -> Option<&mut Releasing> {
-        match self.attempt(id)? {
-            Attempt::Releasing(releasing) => Some(releasing),
-            Attempt::Waiting(_) | Attempt::Held(_) => None,
-        }
+        if let Attempt::Releasing(releasing) = self.attempt(id)? { Some(releasing) } else { None }
     }
 
     /// The holder in this process.
@@ -163,10 +151,8 @@ impl Attempts {
         if let Some(waiting) = self.queue.remove(id) {
             return Some(waiting);
         }
-        match self.remove_apart(id, |apart| matches!(apart, Apart::Trying(_)))? {
-            Apart::Trying(waiting) => Some(waiting),
-            Apart::Former(_) | Apart::Inside(_) | Apart::Releasing(_) => None,
-        }
+        let apart = self.remove_apart(id, |apart| matches!(apart, Apart::Trying(_)))?;
+        if let Apart::Trying(waiting) = apart { Some(waiting) } else { None }
     }
 
     /// This attempt is the holder now, or one of them.
@@ -184,10 +170,8 @@ impl Attempts {
         if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
             return Some(held);
         }
-        match self.remove_apart(id, |apart| matches!(apart, Apart::Former(_) | Apart::Inside(_)))? {
-            Apart::Former(held) | Apart::Inside(held) => Some(held),
-            Apart::Trying(_) | Apart::Releasing(_) => None,
-        }
+        let apart = self.remove_apart(id, |apart| matches!(apart, Apart::Former(_) | Apart::Inside(_)))?;
+        if let Apart::Former(held) | Apart::Inside(held) = apart { Some(held) } else { None }
     }
 
     /// The name and the token of an attempt whose request for the lock is unanswered.

@@ -37,12 +37,13 @@ impl Lock {
             return;
         };
         match self.attempts.attempt(id) {
-            Some(Attempt::Waiting(_)) => {
+            Some(Attempt::Waiting(waiting)) => {
+                let kind = waiting.ask.kind.read_push(push);
                 // Only the first waiter of this process asks after a hint, and it may be told, too.
                 let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
                 let asker = if asks { self.attempts.first_queued() } else { None };
                 let asker = asker.filter(|asker| !self.attempts.differ_in_room(*asker, id));
-                self.pushed(cx, asker.unwrap_or(id), self.kind_for(id, push));
+                self.pushed(cx, asker.unwrap_or(id), kind);
                 self.set_followers(cx, id, push);
             }
             Some(Attempt::Releasing(releasing)) => {
@@ -56,18 +57,6 @@ impl Lock {
             }
             // A token with another lock is a forged push.
             Some(Attempt::Held(_)) | None => {}
-        }
-    }
-
-    /// A grant whose fencing token may have been given before has none: its waiter asks for one. The
-    /// phase of a counted lock is older than the numbers that were given since it began.
-    fn kind_for(&self, id: Id, push: &Push) -> PushKind {
-        let is_counted = self.attempts.waiting(id).is_some_and(|waiting| waiting.ask.kind.is_counted());
-        match push.kind {
-            PushKind::Granted { at, marked, .. } if push.is_undercut && !is_counted => {
-                PushKind::Granted { fence: 0, at, marked }
-            }
-            kind => kind,
         }
     }
 

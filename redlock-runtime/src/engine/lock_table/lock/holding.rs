@@ -32,7 +32,6 @@ impl Lock {
         let Some(waiting) = self.attempts.waiting(id) else { return };
         let (refused_before, asks, ask) =
             (waiting.requests.are_refused(), waiting.requests.count(), &waiting.ask);
-        let is_counted = ask.kind.is_counted();
         let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
         let lease = ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(cx.now).is_none() {
@@ -46,11 +45,11 @@ impl Lock {
         if claims {
             ask.call.handed_over(HandOver::Server);
         }
-        let queue = QueueSeen::by_reply(asks, claims || ask.kind.has_ticket());
-        self.enter(cx, id, lease, |ask, token, lease| Held::new(ask, token, lease, sent, claims, queue));
-        if claims && !is_counted {
-            self.wait_for_own_claim(cx, sent.after(lasts));
-        }
+        let queue = QueueSeen::by_reply(asks, claims || ask.kind.notes_its_grant());
+        let claim_ends = claims.then(|| sent.after(lasts));
+        self.enter(cx, id, lease, claim_ends, |ask, token, lease| {
+            Held::new(ask, token, lease, sent, claims, queue)
+        });
         if refused_before {
             self.ask_after_refusals(cx);
         }
@@ -87,12 +86,9 @@ impl Lock {
         let claim = waiting.ask.ttl.min(CLAIM);
         let since = waiting.standing.granted_since(cx.now, at);
         let safe = since.map_or(cx.now, |since| safe_until(since, claim));
-        let has_none = fence == 0 && (waiting.ask.fenced || waiting.ask.kind.is_counted());
-        if has_none || waiting.ask.kind.is_run() || safe.since(cx.now) < claim / 4 {
-            // The push is late: ask the server whether this waiter still holds the lock. Or its fencing
-            // token may have been given before: the server draws another one. Or a client
-            // that knows no counted locks has granted it: the server makes it one of several. Or another
-            // one may have run its tick, or its body that runs once, at which no grant looks.
+        let may_begin = waiting.ask.kind.may_begin_by_push(fence, waiting.ask.fenced);
+        if !may_begin || safe.since(cx.now) < claim / 4 {
+            // If the push is late, the server says whether this waiter still holds the lock.
             waiting.requests.set_granted();
             self.ask(cx, id);
             return;
@@ -110,12 +106,10 @@ impl Lock {
         let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(cx.now);
         let lease = waiting.ask.lease(fence, since, safe);
-        let is_counted = waiting.ask.kind.is_counted();
         let queue = QueueSeen::by_push(marked, asks);
-        self.enter(cx, id, lease, |ask, token, lease| Held::new(ask, token, lease, since, true, queue));
-        if !is_counted {
-            self.wait_for_own_claim(cx, since.after(claim));
-        }
+        self.enter(cx, id, lease, Some(since.after(claim)), |ask, token, lease| {
+            Held::new(ask, token, lease, since, true, queue)
+        });
     }
 
     /// The first waiter of this process asks when a claim of this process is to end, as a hint
@@ -127,39 +121,28 @@ impl Lock {
         }
     }
 
-    /// The waiter is the holder from now on, and its caller gets the lock.
+    /// The waiter is the holder from now on, until `claim_ends` at least, and its caller gets the lock.
     fn enter(
         &mut self,
         cx: &mut Context,
         id: Id,
         lease: Lease,
+        claim_ends: Option<Moment>,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
         let Some(waiting) = self.attempts.waiting(id) else { return };
         let ask = &waiting.ask;
         if self.extras.reported().is_some() {
             let outcome =
-                if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(ask.kind.is_run()) };
+                if ask.is_cancelled() { "cancelled" } else { telemetry::outcome_of_lock(lease.is_run()) };
             self.end_long_wait(cx, id, outcome);
         }
         let Some(waiting) = self.attempts.take_waiting(id) else { return };
         cx.attempts.forget_token(&waiting.token);
-        let (mut ask, token) = waiting.into_parts();
-        let caller = ask.caller.take();
+        let (ask, token) = waiting.into_parts();
         let mut held = Box::new(held(&ask, token, Arc::new(lease)));
-        let delivered = match (caller, cx.settings.replicas) {
-            (Some(caller), 0) => {
-                caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok()
-            }
-            (Some(caller), _) if !caller.is_closed() => {
-                held.deliver_later(caller);
-                let (request, gives_up_at) = (held.request(held.ttl.renewal()), ask.gives_up_at);
-                cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
-                true
-            }
-            _ => false,
-        };
-        let lets_others_in = held.kind.is_counted();
+        let delivered = deliver(cx, id, &mut held, ask);
+        let lets_others_in = held.kind.lets_others_in();
         self.attempts.set_holder(id, held);
         if cx.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from
@@ -177,6 +160,9 @@ impl Lock {
             self.abandon(cx, id);
         }
         self.on_fresh_answer(cx);
+        if let Some(ends) = claim_ends.filter(|_| !lets_others_in) {
+            self.wait_for_own_claim(cx, ends);
+        }
     }
 
     /// Reserves the fencing tokens of the local hand-overs, as soon as there are a holder and a
@@ -474,5 +460,20 @@ impl Lock {
             self.schedule(cx, id);
         }
         was_held
+    }
+}
+
+/// Gives the lock to its caller, at once or as soon as the replicas have it. False when the caller has
+/// gone.
+fn deliver(cx: &mut Context, id: Id, held: &mut Held, mut ask: Box<Ask>) -> bool {
+    match (ask.caller.take(), cx.settings.replicas) {
+        (Some(caller), 0) => caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok(),
+        (Some(caller), _) if !caller.is_closed() => {
+            held.deliver_later(caller);
+            let (request, gives_up_at) = (held.request(held.ttl.renewal()), ask.gives_up_at);
+            cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
+            true
+        }
+        _ => false,
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::base::lease::Lease;
-use crate::engine::protocol::{Action, Kind, OnceRequest, Run, TickEffect};
+use crate::base::limit::Limit;
+use crate::engine::protocol::{Action, Kind, OnceRequest, Push, PushKind, Run, TickEffect};
 
 /// Why a reader, or the holder of a permit, gives no ticket.
 const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
@@ -14,6 +15,67 @@ const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is
                               ticket would give the lock away without one";
 
 impl Kind {
+    /// What the lease of such a lock knows of it.
+    pub(crate) fn describe(&self, lease: &mut Lease) {
+        lease.set_limit(self.limit());
+        if let Some(at_ms) = self.tick().and_then(|of| of.tick.at_ms) {
+            lease.set_tick(at_ms);
+        }
+        if self.is_run() {
+            lease.set_run();
+        }
+    }
+
+    /// The server looks at the record of ticks before it gives such a lock, so that it is neither asked
+    /// for directly nor passed on: each grant draws a fencing token.
+    pub(super) fn is_always_fenced(&self) -> bool {
+        self.tick().is_some()
+    }
+
+    /// The limits of this lock and of another caller's, if they differ by mistake. A reader and a
+    /// writer differ, too, as they should.
+    pub(super) fn differing_limits(&self, other: Option<Limit>) -> Option<(Limit, Limit)> {
+        let (own, other) = (self.limit(), other?);
+        (own.is_counted() && other.is_counted() && own != other).then_some((own, other))
+    }
+
+    /// True when there may be room for such a lock where there is none for the other one.
+    pub(super) fn fits_sooner_than(&self, other: &Self) -> bool {
+        self.limit().allows_more_than(other.limit())
+    }
+
+    /// What a push says to a waiter. A grant whose fencing token may have been given before has none:
+    /// its waiter asks for one. The phase of a counted lock is older than the numbers that were given
+    /// since it began.
+    pub(super) fn read_push(&self, push: &Push) -> PushKind {
+        match push.kind {
+            PushKind::Granted { at, marked, .. } if push.is_undercut && !self.is_counted() => {
+                PushKind::Granted { fence: 0, at, marked }
+            }
+            kind => kind,
+        }
+    }
+
+    /// True when a grant by a push, with this fencing token, is enough to begin. Else the server is
+    /// asked: for a fencing token; for a place among several, if a client that knows no counted locks
+    /// has granted the lock; or for the record of a tick, or of a body that runs once, at which no
+    /// grant looks, and which another one may have run.
+    pub(super) fn may_begin_by_push(&self, fence: u64, is_fenced: bool) -> bool {
+        let lacks_fence = fence == 0 && (is_fenced || self.is_counted());
+        !lacks_fence && !self.is_run()
+    }
+
+    /// True when the server writes the time of each grant behind the token, so that a plain command does
+    /// not find the token: a ticket is redeemed in such a lock.
+    pub(super) fn notes_its_grant(&self) -> bool {
+        self.has_ticket()
+    }
+
+    /// True when the request of such a kind takes a free lock only if nobody waits for it.
+    pub(super) fn finds_waiters(&self) -> bool {
+        !matches!(self, Self::Exclusive { direct: true } | Self::Counted { .. })
+    }
+
     /// The kind of a request that a waiter sends.
     pub(super) fn waiting(&self, action: Action) -> Self {
         match self {

@@ -135,7 +135,7 @@ impl Lock {
         }
         if let Some(held) = self.attempts.held_mut(id)
             && held.successors.has(&grant.token)
-            && !held.kind.is_counted()
+            && !held.kind.lets_others_in()
         {
             held.set_followers(cx.now, &grant.followers);
         }

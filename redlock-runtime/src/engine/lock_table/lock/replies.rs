@@ -42,49 +42,63 @@ impl Lock {
         if IS_SIMULATED {
             self.attempts.meet_reply(holder, request.action, &reply);
         }
-        if request.action == Action::Announce {
-            self.on_announce_reply(cx, id, request, &reply);
-            return;
-        }
-        if request.action == Action::Draw {
-            self.on_fence_reply(cx, id, request, &reply);
-            return;
-        }
-        let (id, action) = (holder, request.action);
-        let is_release = matches!(action, Action::Release | Action::ExpireLater);
-        match (self.attempts.attempt(id), reply) {
-            (Some(Attempt::Waiting(waiting)), reply) if waiting.token == request.token => match reply {
-                Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
-                    self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
-                }
-                Reply::Acquire(verdict) => self.on_verdict(cx, id, sent, request, Ok(verdict)),
-                Reply::Refused(refusal) if action != Action::WatchHolder => {
-                    self.on_verdict(cx, id, sent, request, Err(refusal));
-                }
-                reply if matches!(action, Action::Renew { .. }) => {
-                    self.kept(cx, id, sent, reply == Reply::Done);
-                }
-                reply => self.on_watch_reply(cx, id, &reply),
-            },
+        match (request.action, self.attempts.attempt(holder)) {
+            (Action::Announce, _) => self.on_announce_reply(cx, id, request, &reply),
+            (Action::Draw, _) => self.on_fence_reply(cx, id, request, &reply),
             // A watch with an earlier token says nothing about this one.
-            (Some(Attempt::Held(held)), reply) if held.successors.have_sent(request) => {
-                self.on_renew_reply(cx, id, sent, request, &reply);
+            (_, Some(Attempt::Waiting(waiting))) if waiting.token == request.token => {
+                self.on_reply_to_waiter(cx, holder, sent, request, reply);
             }
-            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal)) if is_release => {
+            (_, Some(Attempt::Held(held))) if held.successors.have_sent(request) => {
+                self.on_reply_to_holder(cx, holder, sent, request, &reply);
+            }
+            (_, Some(Attempt::Releasing(_))) => self.on_reply_to_releasing(cx, holder, request, reply),
+            _ => {}
+        }
+    }
+
+    fn on_reply_to_waiter(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        reply: Reply,
+    ) {
+        match reply {
+            Reply::Acquire(Verdict::OfTick { at_ms, verdict }) => {
+                self.on_verdict_of_tick(cx, id, sent, request, at_ms, *verdict);
+            }
+            Reply::Acquire(verdict) => self.on_verdict(cx, id, sent, request, Ok(verdict)),
+            Reply::Refused(refusal) if request.action != Action::WatchHolder => {
+                self.on_verdict(cx, id, sent, request, Err(refusal));
+            }
+            reply if matches!(request.action, Action::Renew { .. }) => {
+                self.kept(cx, id, sent, reply == Reply::Done);
+            }
+            reply => self.on_watch_reply(cx, id, &reply),
+        }
+    }
+
+    fn on_reply_to_releasing(&mut self, cx: &mut Context, id: Id, request: &Request, reply: Reply) {
+        let Some(releasing) = self.attempts.releasing_mut(id) else { return };
+        let is_release = matches!(request.action, Action::Release | Action::ExpireLater);
+        match reply {
+            Reply::Refused(refusal) if is_release => {
                 if refusal == Refusal::Contended {
                     cx.contended.insert(&request.name);
                 }
                 let step = releasing.on_refusal(cx.now, refusal);
                 self.go_on_releasing(cx, id, step);
             }
-            (Some(Attempt::Releasing(releasing)), reply) if is_release => {
+            reply if is_release => {
                 let was_held = reply == Reply::Done;
                 let ran_out = releasing.ran_out(was_held);
                 if was_held && cx.settings.replicas > 0 {
                     // Its caller is answered when the replicas have the record, too.
                     cx.unconfirmed.extend(releasing.take_kept(id));
                 }
-                let step = releasing.on_reply(cx.now, action, was_held);
+                let step = releasing.on_reply(cx.now, request.action, was_held);
                 self.go_on_releasing(cx, id, step);
                 self.look_again(cx);
                 if ran_out {
@@ -92,8 +106,8 @@ impl Lock {
                 }
             }
             // Its caller had left before.
-            (Some(Attempt::Releasing(releasing)), Reply::Refused(refusal))
-                if *releasing.token() == request.token && has_taken_nothing(action, &refusal) =>
+            Reply::Refused(refusal)
+                if *releasing.token() == request.token && has_taken_nothing(request.action, &refusal) =>
             {
                 let is_over = releasing.undo_request();
                 if is_over {
@@ -187,7 +201,7 @@ impl Lock {
             Ok(Verdict::OfTick { .. } | Verdict::TickTaken { .. } | Verdict::TickUnknown { .. }) => {}
             Ok(Verdict::Granted { fence }) => {
                 // It was granted without a wait.
-                if !request.is_direct() && !request.kind.is_counted() {
+                if request.kind.finds_waiters() {
                     cx.contended.remove(&request.name);
                 }
                 self.answered_held(cx, id, sent, fence, false);
@@ -197,14 +211,7 @@ impl Lock {
                 let reason = if is_free { LostReason::TicketOver } else { LostReason::TicketUsed };
                 self.turn_away(cx, id, |key| LockError::Lost { key, reason });
             }
-            Ok(Verdict::Busy { holder, place }) => {
-                compare_limits(cx, &waiting.ask, holder.limit);
-                if waiting.ask.one_try {
-                    self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
-                } else {
-                    self.on_busy(cx, id, sent, request, holder, place);
-                }
-            }
+            Ok(Verdict::Busy { holder, place }) => self.on_busy(cx, id, sent, request, holder, place),
             Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
             // It was not tried in this call, but perhaps in an earlier one, whose reply was lost.
             Ok(Verdict::Skipped) => {
@@ -226,7 +233,7 @@ impl Lock {
         self.fail(cx, id, error(key));
     }
 
-    /// Another token holds the lock, and this attempt waits.
+    /// Another token holds the lock, and this attempt waits, unless it has one try.
     fn on_busy(
         &mut self,
         cx: &mut Context,
@@ -236,6 +243,12 @@ impl Lock {
         holder: Holder,
         place: Option<Place>,
     ) {
+        let Some(waiting) = self.attempts.waiting(id) else { return };
+        compare_limits(cx, &waiting.ask, holder.limit);
+        if waiting.ask.one_try {
+            self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
+            return;
+        }
         let is_first = self.attempts.queue.first_id() == Some(id);
         let of = u32::try_from(self.attempts.queue.count()).unwrap_or(u32::MAX);
         let Some(waiting) = self.attempts.waiting_mut(id) else { return };
@@ -310,7 +323,14 @@ impl Lock {
         self.fail(cx, id, error);
     }
 
-    fn on_renew_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: &Reply) {
+    fn on_reply_to_holder(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        reply: &Reply,
+    ) {
         let Some(held) = self.attempts.held_mut(id) else { return };
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
@@ -319,9 +339,58 @@ impl Lock {
                     self.end_reservation(cx, id, true);
                 }
             }
-            // The lease is over for a shutdown: its guard or the expiry of its key ends it.
-            (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
-            (Action::Renew { nth, .. }, Reply::Done) => {
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
+                self.on_not_held(cx, id, request);
+            }
+            (Action::Renew { nth, .. }, reply) if !held.is_closed() => {
+                self.on_renew_reply(cx, id, sent, request, nth, reply);
+            }
+            (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
+                self.renew(cx, id);
+            }
+            (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
+            (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
+            // It crossed the push of its own grant: the renewal follows anyway.
+            (Action::Acquire(_), reply) => {
+                let has_place = matches!(reply, Reply::Acquire(Verdict::Busy { place: Some(_), .. }));
+                // It may have written the key, which ends the watch.
+                if held.queue.set_answered(has_place) && held.watch.is_on() {
+                    self.watch(cx, id);
+                }
+            }
+            // A watch that was refused, or that has found what the renewal in its call has found:
+            // the renewals go on. Or the lease is over for a shutdown: its guard or the expiry of its
+            // key ends it.
+            _ => {}
+        }
+    }
+
+    /// The server does not know the holder.
+    fn on_not_held(&mut self, cx: &mut Context, id: Id, request: &Request) {
+        if !self.attempts.held_mut(id).is_some_and(|held| held.successors.are_lost_by(request)) {
+            return;
+        }
+        // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
+        // lock to its queue.
+        let releases = cx.abilities.votes || cx.abilities.hands_over;
+        self.lose(cx, id, LostReason::KeyChanged, releases);
+        if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
+            self.lose_phase(cx, phase);
+        }
+    }
+
+    fn on_renew_reply(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        nth: u32,
+        reply: &Reply,
+    ) {
+        let Some(held) = self.attempts.held_mut(id) else { return };
+        match reply {
+            Reply::Done => {
                 let before = held.successors.set_told(request);
                 let is_held = held.set_renewed(cx.now, sent, nth, request.ttl);
                 if let Some(before) = before {
@@ -334,40 +403,12 @@ impl Lock {
                     self.lose(cx, id, LostReason::Expired, true);
                 }
             }
-            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free)
-                if !held.successors.are_lost_by(request) => {}
-            // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
-            // lock to its queue.
-            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
-                let releases = cx.abilities.votes || cx.abilities.hands_over;
-                self.lose(cx, id, LostReason::KeyChanged, releases);
-                if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
-                    self.lose_phase(cx, phase);
-                }
-            }
-            (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
-                self.renew(cx, id);
-            }
-            (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
-            (Action::Renew { .. }, Reply::Refused(refusal)) if refusal.is_asked_again() => {
-                self.renew(cx, id);
-            }
-            (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
-            (Action::Renew { .. }, Reply::Refused(refusal)) => {
+            Reply::Refused(refusal) if refusal.is_asked_again() => self.renew(cx, id),
+            Reply::Refused(refusal) => {
                 held.ttl.set_refused(held.lease.key(), refusal);
                 held.renewals.retry(cx.now, held.ttl.current());
                 self.schedule(cx, id);
             }
-            // It crossed the push of its own grant: the renewal follows anyway.
-            (Action::Acquire(_), reply) => {
-                let has_place = matches!(reply, Reply::Acquire(Verdict::Busy { place: Some(_), .. }));
-                // It may have written the key, which ends the watch.
-                if held.queue.set_answered(has_place) && held.watch.is_on() {
-                    self.watch(cx, id);
-                }
-            }
-            // A watch that was refused, or that has found what the renewal in its call has found:
-            // the renewals go on.
             _ => {}
         }
     }
