@@ -49,6 +49,9 @@ pages! {
     #[cfg(not(doctest))]
     web: "web.md",
     which_tool: "which-tool.md",
+    // `examples/clients` compiles it: it has the pools.
+    #[cfg(not(doctest))]
+    your_redis: "your-redis.md",
 }
 
 /// The reference of the attribute. Its examples need the runtime, on which `redlock-macros` does not
