@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 /// The upper bounds of the histograms' buckets, for waits and holds from a millisecond to a minute.
 /// Without them the exporter makes summaries, which cannot be added up over processes.
-const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+const SECONDS: [f64; 13] = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// The label `lock` is `stock:{sku}`, for every `sku`.
 #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "150ms", manager = locks)]

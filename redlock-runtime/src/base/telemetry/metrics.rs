@@ -3,7 +3,7 @@
 //! A gauge is lowered through the handle that raised it: a recorder that is installed in between
 //! sees neither.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +14,7 @@ use metrics::{
 };
 
 use crate::base::clock::Moment;
+use crate::base::error::LockErrorKind;
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::owner::Origin;
@@ -64,15 +65,24 @@ fn label(origin: &Origin) -> SharedString {
     }
 }
 
-/// Exports that a lock was not lost yet, before its first hold: an alert sees the first loss only
-/// if it saw the zero.
-fn begin_losses(lock: &SharedString) {
-    static BEGUN: Mutex<BTreeSet<SharedString>> = Mutex::new(BTreeSet::new());
+/// Exports a zero of what an alert watches, before the first call for a lock of this kind ends: an alert
+/// sees the first loss, full queue or bug only if it saw the zero.
+fn begin_series(lock: &SharedString, kind: &'static str) {
+    static BEGUN: Mutex<BTreeMap<SharedString, Vec<&'static str>>> = Mutex::new(BTreeMap::new());
     let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
-    if begun.contains(lock) {
+    if begun.get(lock).is_some_and(|kinds| kinds.contains(&kind)) {
         return;
     }
-    begun.insert(lock.clone());
+    begun.entry(lock.clone()).or_default().push(kind);
+    for outcome in [
+        LockErrorKind::QueueFull,
+        LockErrorKind::Deadlock,
+        LockErrorKind::InvalidKey,
+        LockErrorKind::InvalidRequest,
+    ] {
+        let outcome = outcome.as_str();
+        counter!(ATTEMPTS, "lock" => lock.clone(), "kind" => kind, "outcome" => outcome).increment(0);
+    }
     for reason in LostReason::ALL {
         let is_of_no_hold =
             matches!(reason, LostReason::Forked | LostReason::TicketOver | LostReason::TicketUsed);
@@ -112,6 +122,7 @@ impl Wait {
 
     pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> Call {
         let lock = label(origin);
+        begin_series(&lock, limit.kind());
         let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => limit.kind());
         callers.increment(1);
         self.0 = Some(Waiting { lock: lock.clone(), limit, since: Moment::now(), callers });
@@ -121,7 +132,6 @@ impl Wait {
     pub(super) fn hold(&self) -> Option<Hold> {
         let &Waiting { ref lock, limit, .. } = self.0.as_ref()?;
         let kind = limit.kind();
-        begin_losses(lock);
         let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
         callers.increment(1);
         let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));

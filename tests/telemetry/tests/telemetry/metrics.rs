@@ -262,17 +262,24 @@ fn a_shutdown_that_ends_leases_ends_their_holds() {
 }
 
 #[test]
-fn before_the_first_loss_of_a_lock_each_reason_is_exported_as_zero() {
+fn before_the_first_loss_and_the_first_bug_each_is_exported_as_zero() {
     let (seen, locks) = (Seen::new("zero"), memory());
     let lost = |reason| {
         value(&recorder().render(), "redlocked_locks_lost_total", &[("lock", &seen.lock), ("reason", reason)])
     };
-    assert_eq!(lost("expired"), None, "no hold yet");
+    let attempts = |outcome| {
+        let labels = [("lock", &*seen.lock), ("kind", "exclusive"), ("outcome", outcome)];
+        value(&recorder().render(), "redlocked_attempts_total", &labels)
+    };
+    assert_eq!((lost("expired"), attempts("deadlock")), (None, None), "no call yet");
     let _held = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
     for reason in ["expired", "max_hold", "key_changed", "force_released", "manager_closed", "blocked"] {
         assert_eq!(lost(reason), Some(0.0), "{reason}");
     }
     assert_eq!((lost("released"), lost("forked")), (None, None), "these are no losses of a hold");
+    for outcome in ["queue_full", "deadlock", "invalid_key", "invalid_request"] {
+        assert_eq!(attempts(outcome), Some(0.0), "{outcome}");
+    }
 }
 
 #[test]
