@@ -15,12 +15,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::args::{DoctorArgs, Format, ServerArgs};
+use crate::elsewhere::LONGEST_WALK;
 use crate::exit::{CONFLICT, Failure, MISCONFIGURED, OK, USAGE};
 use crate::lock_text::{Span, printable};
 use crate::table::{folded, styled};
-
-/// So long may the walk over all keys of the server take.
-const LONGEST_LIST: Duration = Duration::from_secs(10);
 
 /// `redlocked ping`.
 pub(crate) async fn ping(locks: &LockManager) -> Result<u8, Failure> {
@@ -129,7 +127,7 @@ async fn examine(server: &ServerArgs, log: &Log, report: &mut Report) {
         Err(error) => report.fails("lock", error),
     }
     features(&locks, &prefix, log, report).await;
-    match tokio::time::timeout(LONGEST_LIST, locks.list("*")).await {
+    match tokio::time::timeout(LONGEST_WALK, locks.list("*")).await {
         Ok(Ok(held)) => {
             let waiters: u64 = held.iter().map(|lock| u64::from(lock.waiters())).sum();
             report.works("list", format!("locks held now: {}, callers that wait: {waiters}", held.len()));
@@ -144,7 +142,7 @@ async fn examine(server: &ServerArgs, log: &Log, report: &mut Report) {
         Ok(Err(error)) => report.fails("list", error),
         Err(_) => report.missing(
             "list",
-            format!("not finished after {}: the server has very many keys", Span(LONGEST_LIST)),
+            format!("not finished after {}: the server has very many keys", Span(LONGEST_WALK)),
             "give locks a database of their own; only `list` and `top` walk over all keys",
         ),
     }

@@ -25,10 +25,10 @@ pub(crate) async fn leader(locks: &LockManager, args: &LeaderArgs) -> Result<u8,
 }
 
 /// Takes the lead away, as `release` does a lock, but from a leader alone.
-pub(crate) async fn resign(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     match locks.election(args.key.as_str()).leader().await? {
-        Some(leader) if leader.term().is_some() => release(locks, args).await,
+        Some(leader) if leader.term().is_some() => release(locks, prefix, args).await,
         Some(_) => {
             writeln!(
                 io::stderr(),

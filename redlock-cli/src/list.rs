@@ -1,7 +1,6 @@
 //! `redlocked list`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use redlocked::{LockInfo, LockManager};
 
@@ -9,14 +8,14 @@ use crate::args::ListArgs;
 use crate::exit::{Failure, OK};
 use crate::lock_text::printable;
 use crate::output::{Printer, Row, sort};
+use crate::stderr::note;
 
 pub(crate) async fn list(locks: &LockManager, prefix: &str, args: &ListArgs) -> Result<u8, Failure> {
     let mut printer = Printer::new(&args.output);
     let mut held = locks.list(&args.pattern).await?;
     sort(&mut held, args.sort);
     if held.is_empty() && !printer.is_json() {
-        // Standard error may be closed.
-        let _ = writeln!(std::io::stderr(), "{}", none(prefix, &args.pattern));
+        note(&none(prefix, &args.pattern));
     }
     let Some(interval) = args.watch else {
         if !held.is_empty() || printer.is_json() {
@@ -55,6 +54,6 @@ pub(crate) fn none(prefix: &str, pattern: &str) -> String {
     let matching = if pattern == "*" { String::new() } else { format!(" match `{pattern}`") };
     match &*prefix {
         "" => format!("no locks{matching}"),
-        prefix => format!("no locks under `{prefix}`{matching}"),
+        prefix => format!("no locks under `{prefix}`{matching}: --prefix names another one"),
     }
 }

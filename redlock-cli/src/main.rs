@@ -6,6 +6,7 @@ mod args;
 #[cfg(unix)]
 mod diary;
 mod doctor;
+mod elsewhere;
 mod exit;
 mod leader;
 mod list;
@@ -74,7 +75,9 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::List(args) => {
                 list::list(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }
-            Command::Show(args) => show::show(&server.connect_to_read().await?, &args).await,
+            Command::Show(args) => {
+                show::show(&server.connect_to_read().await?, &server.prefix()?, &args).await
+            }
             #[cfg(unix)]
             Command::Top(args) => top::top(&server.connect_to_read().await?, &server.prefix()?, &args).await,
             #[cfg(unix)]
@@ -82,7 +85,7 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Ping => doctor::ping(&server.connect_to_read().await?).await,
             Command::Doctor(args) => doctor::doctor(&server, &args).await,
             Command::Leader(args) => leader::leader(&server.connect_to_read().await?, &args).await,
-            Command::Resign(args) => leader::resign(&server.connect().await?, &args).await,
+            Command::Resign(args) => leader::resign(&server.connect().await?, &server.prefix()?, &args).await,
             Command::Once(OnceCommand::Show(args)) => {
                 once::show(&server.connect_to_read().await?, &args).await
             }
@@ -91,8 +94,12 @@ fn command(args: Args) -> Result<u8, Failure> {
                 tick::show(&server.connect_to_read().await?, &args).await
             }
             Command::Tick(TickCommand::Clear(args)) => tick::clear(&server.connect().await?, &args).await,
-            Command::Wait(args) => wait::wait(&server.connect_to_read().await?, &args).await,
-            Command::Release(args) => release::release(&server.connect().await?, &args).await,
+            Command::Wait(args) => {
+                wait::wait(&server.connect_to_read().await?, &server.prefix()?, &args).await
+            }
+            Command::Release(args) => {
+                release::release(&server.connect().await?, &server.prefix()?, &args).await
+            }
             #[cfg(unix)]
             Command::Run(args) => run::run(&server, args).await,
             Command::Completions(args) => manual::completions(&args),

@@ -5,15 +5,26 @@ use std::io::{self, IsTerminal, Write};
 use redlocked::{LockInfo, LockManager};
 
 use crate::args::ReleaseArgs;
+use crate::elsewhere::free;
 use crate::exit::{CONFLICT, Failure, OK, USAGE};
 use crate::lock_text::{caller, holder, lease_left, printable};
 
-pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn release(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
+    match take_away(locks, args).await? {
+        Some(former) => {
+            writeln!(io::stdout(), "released `{}`, which was held by {former}", printable(&args.key))?;
+            Ok(OK)
+        }
+        None => Err(Failure::new(CONFLICT, free(locks, prefix, &args.key).await)),
+    }
+}
+
+/// Returns who held it; `None` when it is free.
+async fn take_away(locks: &LockManager, args: &ReleaseArgs) -> Result<Option<String>, Failure> {
     let key = printable(&args.key);
-    let free = || Failure::new(CONFLICT, format!("`{key}` is free"));
     if !args.yes {
         must_have_a_terminal()?;
-        let asked = locks.inspect(&args.key).await?.ok_or_else(free)?;
+        let Some(asked) = locks.inspect(&args.key).await? else { return Ok(None) };
         if !is_confirmed(&asked)? {
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
         }
@@ -22,22 +33,19 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         let all_were_shown =
             usize::try_from(asked.inside()).is_ok_and(|inside| inside == asked.holders().len());
         if all_were_shown && locks.force_release_from(&asked).await? {
-            return released(&key, &holder(&asked));
+            return Ok(Some(holder(&asked)));
         }
-        let lock = locks.inspect(&args.key).await?.ok_or_else(free)?;
+        let Some(lock) = locks.inspect(&args.key).await? else { return Ok(None) };
         if !lock.has_same_holder(&asked) {
             let message = format!("`{key}` was not released: by now {} holds it", holder(&lock));
             return Err(Failure::new(CONFLICT, message));
         }
     }
-    let former = locks.force_release(&args.key).await?.ok_or_else(free)?;
-    let holders = former.inside().map(|inside| format!("{inside} callers at once"));
-    released(&key, &holders.unwrap_or_else(|| caller(former.name(), former.function())))
-}
-
-fn released(key: &str, holder: &str) -> Result<u8, Failure> {
-    writeln!(io::stdout(), "released `{key}`, which was held by {holder}")?;
-    Ok(OK)
+    let former = locks.force_release(&args.key).await?;
+    Ok(former.map(|former| {
+        let holders = former.inside().map(|inside| format!("{inside} callers at once"));
+        holders.unwrap_or_else(|| caller(former.name(), former.function()))
+    }))
 }
 
 fn is_confirmed(lock: &LockInfo) -> io::Result<bool> {

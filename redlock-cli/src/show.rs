@@ -8,25 +8,28 @@ use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::alive::{longest_watch, watch};
 use crate::args::{Format, ShowArgs};
+use crate::elsewhere::free;
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{
     self, Ago, Span, holder, lease_left, one_of_them, printable, rfc3339, together, waiter,
 };
 use crate::output::Printer;
+use crate::stderr::note;
 use crate::table::folded;
 
-pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Failure> {
+pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     let found = locks.inspect(&args.key).await?;
     let is_json = args.output.output == Some(Format::Json);
     let tick =
         if is_json || args.output.output.is_none() { last_tick(locks, &args.key).await? } else { None };
     let Some(lock) = found else {
+        let free = if is_json { String::new() } else { free(locks, prefix, &args.key).await };
         match args.output.output {
             Some(Format::Json) => writeln!(out, "{}", Value::Null)?,
-            Some(_) => writeln!(io::stderr(), "`{}` is free", printable(&args.key))?,
+            Some(_) => note(&free),
             None => {
-                writeln!(out, "`{}` is free", printable(&args.key))?;
+                writeln!(out, "{}", as_wide(&free))?;
                 write_tick(tick.as_ref(), &mut out)?;
             }
         }
@@ -138,6 +141,14 @@ fn height_of(lines: &[String]) -> usize {
 }
 
 const LABEL: usize = 11;
+
+/// In as many lines as a terminal needs.
+fn as_wide(words: &str) -> String {
+    match terminal_size_of(io::stdout()) {
+        Some((Width(width), _)) => folded(words, width.into()).join("\n"),
+        None => words.to_owned(),
+    }
+}
 
 /// Beside a label, in as many lines as a terminal needs.
 fn beside(words: &str) -> String {

@@ -17,14 +17,23 @@ pub(crate) fn fail(message: &str) {
     write(message, AnsiColor::Red.on_default().bold());
 }
 
+/// What is said in place of an output.
+pub(crate) fn note(text: &str) {
+    // Standard error may be closed.
+    let _ = writeln!(anstream::stderr(), "{}", as_wide(text));
+}
+
 fn write(message: &str, style: Style) {
     const NAME: &str = "redlocked:";
-    let text = format!("{NAME} {message}");
-    let text = match terminal_size_of(std::io::stderr()) {
-        Some((Width(width), _)) => folded(&text, width.into()).join("\n"),
-        None => text,
-    };
+    let text = as_wide(&format!("{NAME} {message}"));
     let rest = text.strip_prefix(NAME).unwrap_or(&text);
     // Standard error may be closed.
     let _ = writeln!(anstream::stderr(), "{style}{NAME}{style:#}{rest}");
+}
+
+fn as_wide(text: &str) -> String {
+    match terminal_size_of(std::io::stderr()) {
+        Some((Width(width), _)) => folded(text, width.into()).join("\n"),
+        None => text.to_owned(),
+    }
 }

@@ -620,23 +620,8 @@ impl LockManager {
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
         let names = self.names(format!("{}{pattern}", escape_pattern(self.prefix())).into()).await?;
-        let keys: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(self.prefix())).collect();
-        let (mut locks, mut refused) = (Vec::new(), None);
-        for keys in keys.chunks(INSPECTED_TOGETHER) {
-            let ask = |key| (key, self.call(key, OperatorCall::inspect(self.name(key))));
-            let asked: Vec<_> = keys.iter().copied().map(ask).collect();
-            for (key, outcome) in asked {
-                match outcome.await {
-                    Ok(found) => locks.extend(found.map(|found| LockInfo::new(key, found))),
-                    Err(error @ LockError::Misconfigured { .. }) => refused = refused.or(Some(error)),
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        match refused {
-            Some(error) if locks.is_empty() => Err(error),
-            _ => Ok(locks),
-        }
+        let locks = names.iter().filter_map(|name| Some((name.strip_prefix(self.prefix())?, &**name)));
+        self.inspect_each(&locks.collect::<Vec<_>>()).await
     }
 
     /// [`list`](Self::list) for sync code: blocks this thread.
@@ -656,6 +641,86 @@ impl LockManager {
     /// ```
     pub fn list_blocking(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
         block_on(self.engine(), self.list(pattern))
+    }
+
+    /// The locks of this library that are held on `key` under another prefix of the same server, sorted:
+    /// for an operator who does not know the prefix of a program. The [key](LockInfo::key) of each is its
+    /// whole name on the server.
+    ///
+    /// The call walks over all keys of the server, as [`list`](Self::list) does. A lock that access rules
+    /// hide from this manager is missing, and so is one of a client of another kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let url = "memory://elsewhere-example";
+    /// let shop = LockManager::builder(url).prefix("shop:").connect().await?;
+    /// let _guard = shop.lock("stock:42").acquire().await?;
+    /// let locks = LockManager::connect(url).await?;
+    /// assert!(locks.inspect("stock:42").await?.is_none());
+    /// assert_eq!(locks.inspect_elsewhere("stock:42").await?[0].key(), "shop:stock:42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect_elsewhere(&self, key: &str) -> Result<Vec<LockInfo>, LockError> {
+        key::validate(self.prefix(), key)?;
+        let names = self.names(format!("*{}", escape_pattern(key)).into()).await?;
+        let own = self.name(key);
+        let others = names.iter().map(|name| &**name).filter(|name| *name != &*own && name.ends_with(key));
+        let mut held = self.inspect_each(&others.map(|name| (name, name)).collect::<Vec<_>>()).await?;
+        held.retain(|lock| lock.holder().name().is_some() || lock.holder().inside().is_some());
+        Ok(held)
+    }
+
+    /// [`inspect_elsewhere`](Self::inspect_elsewhere) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://elsewhere-blocking-example")?;
+    /// assert!(locks.inspect_elsewhere_blocking("stock:42")?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn inspect_elsewhere_blocking(&self, key: &str) -> Result<Vec<LockInfo>, LockError> {
+        block_on(self.engine(), self.inspect_elsewhere(key))
+    }
+
+    /// Those of these locks that are held. Each has its key and its name.
+    async fn inspect_each(&self, locks: &[(&str, &str)]) -> Result<Vec<LockInfo>, LockError> {
+        let (mut held, mut refused) = (Vec::new(), None);
+        for locks in locks.chunks(INSPECTED_TOGETHER) {
+            let ask = |&(key, name)| (key, self.call(key, OperatorCall::inspect(Arc::from(name))));
+            let asked: Vec<_> = locks.iter().map(ask).collect();
+            for (key, outcome) in asked {
+                match outcome.await {
+                    Ok(found) => held.extend(found.map(|found| LockInfo::new(key, found))),
+                    Err(error @ LockError::Misconfigured { .. }) => refused = refused.or(Some(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        match refused {
+            Some(error) if held.is_empty() => Err(error),
+            _ => Ok(held),
+        }
     }
 
     /// All names that match the pattern, read in pages.

@@ -30,9 +30,9 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
     let server = RedisServer::start();
     let empty = said(&server.url(), &["list"]);
     assert_eq!((empty.code, &*empty.out), (Some(0), ""));
-    assert_eq!(empty.err, "no locks under `lock:`\n");
+    assert_eq!(empty.err, "no locks under `lock:`: --prefix names another one\n");
     let empty = said(&server.url(), &["list", "--prefix", "shop:", "stock:*"]);
-    assert_eq!(empty.err, "no locks under `shop:` match `stock:*`\n");
+    assert_eq!(empty.err, "no locks under `shop:` match `stock:*`: --prefix names another one\n");
 
     let locks = LockManager::connect_blocking(server.url()).unwrap();
     let _guards = ["stock:2", "stock:1", "cron"].map(|key| hold(&locks, key));
@@ -393,8 +393,15 @@ fn the_prefix_is_that_of_the_program_that_locks() {
         let mut command = tool(&server.url(), arguments);
         Said::from(command.env("REDLOCK_PREFIX", variable).output().unwrap())
     };
-    assert_eq!(listed("", &["list"]).err, "no locks under `lock:`\n", "an empty variable does not count");
-    assert_eq!(listed("shop:", &["list", "--prefix", "other:"]).err, "no locks under `other:`\n");
+    assert_eq!(
+        listed("", &["list"]).err,
+        "no locks under `lock:`: --prefix names another one\n",
+        "an empty variable does not count"
+    );
+    assert_eq!(
+        listed("shop:", &["list", "--prefix", "other:"]).err,
+        "no locks under `other:`: --prefix names another one\n"
+    );
     for listed in [
         listed("shop:", &["list"]),
         listed("other:", &["list", "--prefix", "shop:"]),
@@ -402,6 +409,32 @@ fn the_prefix_is_that_of_the_program_that_locks() {
     ] {
         assert!(listed.out.contains("\nk\t"), "{listed:?}");
     }
+}
+
+#[test]
+fn a_key_that_is_held_under_another_prefix_is_named_with_it() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).prefix("shop:").connect_blocking().unwrap();
+    let guard = hold(&locks, "stock:42");
+    let mail = LockManager::builder(server.url()).prefix("mail:").connect_blocking().unwrap();
+    let _reader = mail.lock("stock:42").shared().acquire_blocking().unwrap();
+    // No lock, and another key.
+    let _: () = server.run("SET cache:stock:42 x");
+    let _other = hold(&locks, "stock:142");
+    let others = format!(
+        "nobody holds `lock:stock:42`, but `mail:stock:42` is held by 1 reader: give --prefix 'mail:'; `shop:stock:42` is \
+         held by {} in test: give --prefix 'shop:'\n",
+        me()
+    );
+    let shown = said(&server.url(), &["show", "stock:42"]);
+    assert_eq!((shown.code, shown.out), (Some(1), others.clone()));
+    assert_eq!(said(&server.url(), &["show", "-o", "json", "stock:42"]).out, "null\n");
+    let released = said(&server.url(), &["release", "--yes", "stock:42"]);
+    assert_eq!((released.code, released.err), (Some(1), format!("redlocked: {others}")));
+    assert!(guard.is_held());
+    assert_eq!(said(&server.url(), &["show", "stock:4"]).out, "`stock:4` is free\n");
+    let found = said(&server.url(), &["release", "--yes", "--prefix", "shop:", "stock:42"]);
+    assert_eq!(found.code, Some(0));
 }
 
 #[test]
