@@ -5,6 +5,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+#[cfg(unix)]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -344,6 +346,7 @@ pub(crate) struct ReleaseArgs {
 }
 
 #[cfg(unix)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(clap::Args, Debug)]
 #[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct RunArgs {
@@ -351,7 +354,7 @@ pub(crate) struct RunArgs {
     pub(crate) key: String,
     /// Stands by, runs the command while this process leads, and stands by again when it no longer
     /// does, or when the command fails. Ends when the command ends with 0
-    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "tick"])]
+    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "ticks"])]
     pub(crate) leader: bool,
     /// What `redlocked leader` and other processes are told of this leader, such as its address
     #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
@@ -375,13 +378,27 @@ pub(crate) struct RunArgs {
     /// several machines start at the same minute by their own clocks
     #[arg(help_heading = "Lease", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) min_hold: Option<Duration>,
+    /// How long the lock may be held. Then it counts as lost: the command is ended, with exit code 70
+    #[arg(help_heading = "Lease", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Holds the lock together with any number of others that share it, beside whom a `run` without
+    /// it is the writer
+    #[arg(help_heading = "How many", long, conflicts_with_all = ["permits", "ticks"])]
+    pub(crate) shared: bool,
+    /// Lets at most so many in at once. All that ask for the key name the same number
+    #[arg(help_heading = "How many", long, value_name = "NUMBER", conflicts_with = "ticks")]
+    pub(crate) permits: Option<u32>,
     /// Runs the command once per tick of this length, over all machines that start it at about the
     /// same time by their own clocks: less than 150s apart, or a quarter of a tick below 10m. `1h` is
     /// for each job that is due once an hour, a day or a month, in any zone. From 1s to 366 days
-    #[arg(help_heading = "Tick", long, value_name = "DURATION", conflicts_with = "min_hold", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Tick", long, value_name = "DURATION", group = "ticks", conflicts_with = "min_hold", value_parser = humantime::parse_duration)]
     pub(crate) tick: Option<Duration>,
+    /// Runs the command once for this nominal time, over all machines that name the same one: for a
+    /// scheduler that knows when the job was due. As 2026-11-22T11:53:54Z, or in seconds since 1970
+    #[arg(help_heading = "Tick", long, value_name = "TIME", group = "ticks", conflicts_with = "min_hold", value_parser = nominal_time)]
+    pub(crate) tick_at: Option<SystemTime>,
     /// What becomes of a tick whose machine dies, or whose command ends with another code than 0
-    #[arg(help_heading = "Tick", long, value_name = "WHAT", requires = "tick", default_value = "skip")]
+    #[arg(help_heading = "Tick", long, value_name = "WHAT", requires = "ticks", default_value = "skip")]
     pub(crate) tick_missed: Missed,
     /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a
     /// third of the ttl, at most 10s
@@ -414,6 +431,15 @@ pub(crate) struct ManArgs {
     /// Writes the pages of the program and of each command into this folder instead
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(unix)]
+fn nominal_time(text: &str) -> Result<SystemTime, String> {
+    let seconds = text.parse().ok().and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    match seconds {
+        Some(time) => Ok(time),
+        None => humantime::parse_rfc3339(text).map_err(|error| error.to_string()),
+    }
 }
 
 #[cfg(unix)]

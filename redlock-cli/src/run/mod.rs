@@ -33,7 +33,8 @@ const FENCING_TOKEN: &str = "REDLOCK_FENCING_TOKEN";
 const KEY: &str = "REDLOCK_KEY";
 
 pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failure> {
-    let grace = Grace::new(args.ttl, args.kill_after).map_err(|reason| Failure::new(USAGE, reason))?;
+    let grace = Grace::new(args.ttl, args.kill_after).and_then(|grace| grace.within(args.max_hold));
+    let grace = grace.map_err(|reason| Failure::new(USAGE, reason))?;
     let mut signals = Signals::listen()?;
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).start()?;
@@ -66,6 +67,11 @@ async fn run_under_lock(
         })?,
         signal = signals.end() => return Ok(exit_code_of(signal as i32)),
     };
+    // One that had to wait has a claim of a second. Its first renewal would come after a third of that.
+    if guard.remaining() <= grace.start_above {
+        // It is renewed again, or lost, which is seen below.
+        let _ = guard.extend(args.ttl).await;
+    }
     while guard.remaining() <= grace.start_above {
         if !guard.is_held() {
             let why = guard.why_lost();
@@ -89,10 +95,14 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
         Missed::Skip => TickMissed::Skip,
         Missed::Retry => TickMissed::Retry,
     };
-    let request = match args.tick {
-        Some(tick) => request.tick(tick).tick_missed(missed),
-        None => request,
+    let request = match (args.tick, args.tick_at) {
+        (Some(tick), _) => request.tick(tick).tick_missed(missed),
+        (None, Some(time)) => request.tick_at(time).tick_missed(missed),
+        (None, None) => request,
     };
+    let request = if args.shared { request.shared() } else { request };
+    let request = if let Some(permits) = args.permits { request.permits(permits) } else { request };
+    let request = if let Some(longest) = args.max_hold { request.max_hold(longest) } else { request };
     if args.nonblock {
         return Ok(request.acquire().await?);
     }
@@ -127,7 +137,8 @@ async fn start(
     fence: u64,
 ) -> Result<(Watchdog, Group), Failure> {
     let seen = locks.inspect(&args.key).await.ok().flatten();
-    let held = seen.as_ref().map(Held::of);
+    // Of those that hold it together, the watchdog could not release one alone.
+    let held = seen.filter(|lock| lock.holder().inside().is_none()).as_ref().map(Held::of);
     let (gate, at_gate) = Gate::new()?;
     let task = Task { kill_after: grace.kill_after, server: server.resolved()?, held };
     let watchdog = Watchdog::start(&task, gate)?;

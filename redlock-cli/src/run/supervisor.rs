@@ -10,7 +10,7 @@ use super::group::Group;
 use super::signals::{Signals, Told};
 use super::terminal::{Terminal, stop_this_process};
 use super::watchdog::{self, Watchdog};
-use crate::lock_text::printable;
+use crate::lock_text::{Span, printable};
 use crate::stderr::tell;
 
 /// How long a command has to end.
@@ -48,7 +48,7 @@ impl Grace {
             return Err(format!(
                 "--kill-after must be at most half of the ttl, {}: the lease may end that soon after the first renewal that \
                  fails",
-                humantime::format_duration(ttl / 2)
+                Span(ttl / 2)
             ));
         }
         let kill_at = (ttl / 20).min(Self::LONGEST_MARGIN);
@@ -60,6 +60,17 @@ impl Grace {
             terminate_at
         };
         Ok(Self { kill_after, terminate_at, kill_at, start_above })
+    }
+
+    /// Refuses a hold that is over before the command can start.
+    pub(crate) fn within(self, max_hold: Option<Duration>) -> Result<Self, String> {
+        match max_hold {
+            Some(longest) if longest <= self.start_above => Err(format!(
+                "--max-hold must be longer than {}: the command is told to end that long before",
+                Span(self.start_above)
+            )),
+            _ => Ok(self),
+        }
     }
 }
 
@@ -328,6 +339,6 @@ mod tests {
     fn a_grace_that_leaves_no_time_for_a_renewal_is_refused() {
         let refusal = |ttl, kill_after| Grace::new(ttl, kill_after).err().unwrap_or_default();
         assert!(refusal(SECOND / 2, None).contains("at least 1s"));
-        assert!(refusal(30 * SECOND, Some(16 * SECOND)).contains("at most half of the ttl, 15s"));
+        assert!(refusal(30 * SECOND, Some(16 * SECOND)).contains("at most half of the ttl, 15.0 s"));
     }
 }

@@ -1,8 +1,9 @@
 use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually};
 
-use crate::tool::{Running, Scratch, said, tool};
+use crate::tool::{Running, Scratch, report, said, tool};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
@@ -176,7 +177,7 @@ fn it_waits_through_an_outage_but_not_where_the_server_refuses() {
 fn settings_that_leave_no_time_to_end_the_command_are_refused() {
     for (settings, hint) in [
         (&["--ttl", "900ms"][..], "at least 1s"),
-        (&["--ttl", "10s", "--kill-after", "6s"], "at most half of the ttl, 5s"),
+        (&["--ttl", "10s", "--kill-after", "6s"], "at most half of the ttl, 5.0 s"),
         (&["--ttl", "10"], "time unit needed"),
         (&["-n", "--wait", "5s"], "cannot be used with"),
     ] {
@@ -371,4 +372,100 @@ fn of_all_machines_that_start_a_tick_one_runs_it() {
     for options in [&["--min-hold", "1s"][..], &["--tick-missed", "again"], &["--leader"]] {
         assert_eq!(run(options, "exit 0").0, Some(64), "{options:?}");
     }
+}
+
+/// A new holder has a claim of a second until it renews.
+#[test]
+fn the_next_one_starts_its_command_without_waiting_for_a_renewal() {
+    let server = RedisServer::start();
+    for options in [&["run"][..], &["run", "--leader"]] {
+        let fastest = (0..3).map(|_| {
+            let [ended, begun, go] = [(); 3].map(|()| Scratch::new());
+            let first =
+                format!("until [ -e {} ]; do sleep 0.01; done; date +%s%N >{}", go.path(), ended.path());
+            let first = [options, &["k", "--", "sh", "-c", &first]].concat();
+            let first = Running::start(&server.url(), &first);
+            eventually("it is held", || !server.keys().is_empty());
+            let second = format!("date +%s%N >{}", begun.path());
+            let second = [options, &["k", "--", "sh", "-c", &second]].concat();
+            let second = Running::start(&server.url(), &second);
+            eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
+            fs::write(go.path(), "").unwrap();
+            assert_eq!((first.said().code, second.said().code), (Some(0), Some(0)));
+            let at = |file: &Scratch| file.text().trim().parse::<u64>().unwrap();
+            Duration::from_nanos(at(&begun) - at(&ended))
+        });
+        let fastest = fastest.min().unwrap();
+        report(&format!("{options:?}: the next command started after {fastest:?}"));
+        assert!(fastest < Duration::from_millis(250), "{options:?}: {fastest:?}");
+    }
+}
+
+#[test]
+fn readers_and_permits_run_at_once_and_a_writer_alone() {
+    let server = RedisServer::start();
+    let mut running: Vec<_> = (0..2)
+        .map(|_| Running::start(&server.url(), &["run", "--shared", "k", "--", "sleep", "60"]))
+        .chain(
+            (0..2)
+                .map(|_| Running::start(&server.url(), &["run", "--permits", "2", "p", "--", "sleep", "60"])),
+        )
+        .collect();
+    for key in ["k", "p"] {
+        let holders = format!("ZCARD lock:{key}%queue%holders");
+        eventually("both are inside", || server.run::<usize>(&holders) == 2);
+    }
+    for refused in
+        [&["run", "-n", "k", "--", "true"][..], &["run", "-n", "--permits", "2", "p", "--", "true"]]
+    {
+        assert_eq!(said(&server.url(), refused).code, Some(1));
+    }
+    assert_eq!(said(&server.url(), &["run", "-n", "--shared", "k", "--", "true"]).code, Some(0));
+    assert!(running.iter_mut().all(Running::is_running), "none of them has lost its lock");
+    // The watchdog releases nothing for one of several: the others keep theirs.
+    running[0].signal("-KILL");
+    eventually("its command has ended", || !running[0].is_running());
+    assert!(running[1].is_running());
+    assert_eq!(said(&server.url(), &["run", "-n", "k", "--", "true"]).code, Some(1));
+    let both = said(&server.url(), &["run", "--shared", "--permits", "2", "k", "--", "true"]);
+    assert_eq!(both.code, Some(64), "{}", both.err);
+}
+
+#[test]
+fn a_command_ends_with_its_longest_hold() {
+    let server = RedisServer::start();
+    let run = |longest: &str| {
+        said(
+            &server.url(),
+            &["run", "--ttl", "2s", "--kill-after", "100ms", "--max-hold", longest, "k", "--", "sleep", "60"],
+        )
+    };
+    let start = Instant::now();
+    let ended = run("1500ms");
+    assert_eq!(ended.code, Some(70), "{}", ended.err);
+    assert!(
+        start.elapsed() < Duration::from_secs(10) && ended.err.contains("ending the command"),
+        "{}",
+        ended.err
+    );
+    assert!(server.keys().is_empty(), "it is released");
+    let short = run("100ms");
+    assert_eq!(short.code, Some(64), "{}", short.err);
+}
+
+#[test]
+fn a_job_runs_once_for_its_nominal_time() {
+    let server = RedisServer::start();
+    let run = |time: &str| {
+        let said = said(&server.url(), &["run", "--tick-at", time, "-E", "9", "k", "--", "echo", "ran"]);
+        (said.code, said.out)
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let ran = (Some(0), "ran\n".to_owned());
+    assert_eq!(run(&now.to_string()), ran);
+    assert_eq!(run(&now.to_string()), (Some(9), String::new()));
+    let next = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(now + 1)).to_string();
+    assert_eq!(run(&next), ran);
+    assert_eq!(run(&next), (Some(9), String::new()));
+    assert_eq!(run("tomorrow").0, Some(64));
 }

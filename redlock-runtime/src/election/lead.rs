@@ -60,6 +60,10 @@ impl Lead {
         let telemetry =
             telemetry::Lead::begins(label, guard.key(), guard.fencing_token(), engine.events(), span);
         guard.announce(Some(text));
+        // A lease that was handed over is a claim of a second, which a leader will outlive.
+        if guard.remaining() < election.lasting() / 2 {
+            guard.renew_now(election.lasting());
+        }
         let term = Term::new(&guard, election.locks.closing(), silence, is_blocking);
         Self { term, since: engine.now(), telemetry, guard }
     }

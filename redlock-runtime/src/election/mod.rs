@@ -237,9 +237,14 @@ impl Election {
         &self.key
     }
 
+    /// The ttl of the lock.
+    fn lasting(&self) -> Duration {
+        self.ttl.unwrap_or(self.locks.defaults().ttl)
+    }
+
     /// For how long a body may give no sign of life.
     fn longest_silence(&self, is_blocking: bool) -> Duration {
-        let ttl = self.ttl.unwrap_or(self.locks.defaults().ttl);
+        let ttl = self.lasting();
         let default =
             if is_blocking { ttl.saturating_mul(10).max(MAX_BLOCKED_BLOCKING) } else { ttl.max(MAX_BLOCKED) };
         self.max_blocked.unwrap_or(default)

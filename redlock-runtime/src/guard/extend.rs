@@ -70,6 +70,13 @@ impl LockGuard {
         outcome
     }
 
+    /// Renews before a renewal is due, and waits for nothing.
+    pub(crate) fn renew_now(&self, ttl: Duration) {
+        for grant in self.grants.as_slice() {
+            drop(self.send_extension(grant, ttl));
+        }
+    }
+
     /// [`extend`](Self::extend) for sync code: blocks this thread.
     ///
     /// # Errors
