@@ -65,5 +65,7 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
 #[test]
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
     let counts = ("if fence < least then", "if fence < LEAST then");
-    is_found(RedisCluster::start(), ClusterFaults::Failovers, counts, |history| history.check().fences() > 0);
+    is_found(RedisCluster::that_fails_over(), ClusterFaults::Failovers, counts, |history| {
+        history.check().fences() > 0
+    });
 }

@@ -301,13 +301,18 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
         // The slots of the inboxes.
         for slot in [5460, 10_921, 5459, 10_920, 5458, 10_919, 5457, 10_918, 16_383] {
             let from = cluster.primaries().into_iter().position(|node| owns(node, slot));
-            let from = from.unwrap_or_else(|| panic!("no node has slot {slot}; promoted: {:?}", cluster.promoted()));
+            let from =
+                from.unwrap_or_else(|| panic!("no node has slot {slot}; promoted: {:?}", cluster.promoted()));
             cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
             load.goes_on(100);
         }
     });
     let promoted = cluster.promoted();
-    assert!(long.is_held(), "the lock is renewed all the time: {:?}; promoted: {promoted:?}", long.lost_reason());
+    assert!(
+        long.is_held(),
+        "the lock is renewed all the time: {:?}; promoted: {promoted:?}",
+        long.lost_reason()
+    );
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
     eventually("no key is left", || cluster.keys().is_empty());
 }
@@ -429,7 +434,7 @@ fn a_waiter_is_served_after_its_slot_has_moved() {
 
 #[test]
 fn a_primary_is_lost_and_its_replica_takes_over() {
-    let mut cluster = RedisCluster::start();
+    let mut cluster = RedisCluster::that_fails_over();
     let locks = connect(&cluster);
     let lost =
         cluster.nodes.iter().position(|node| node.port() == cluster.owner_of("lock:k").port()).unwrap();
@@ -462,7 +467,7 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
 
 #[test]
 fn a_lock_that_its_replica_has_not_seen_is_known_to_be_lost() {
-    let mut cluster = RedisCluster::start();
+    let mut cluster = RedisCluster::that_fails_over();
     let locks = connect(&cluster);
     let port = cluster.owner_of("lock:k").port();
     let primary = cluster.nodes.iter().position(|node| node.port() == port).unwrap();

@@ -26,7 +26,7 @@ fn a_quorum_is_well_while_a_majority_answers() {
 
 #[test]
 fn a_cluster_is_well_while_each_primary_answers() {
-    let mut cluster = RedisCluster::start();
+    let mut cluster = RedisCluster::that_fails_over();
     for node in &cluster.nodes {
         // No replica takes over.
         let _: String = node.run("CONFIG SET cluster-node-timeout 60000");

@@ -111,7 +111,9 @@ pub struct ClusterNodes {
 impl ClusterNodes {
     /// A Cluster of its own, over proxies that can be cut.
     pub fn start(faults: ClusterFaults) -> Self {
-        Self::new(RedisCluster::start(), faults, |server| NodeProxy::Plain(Proxy::to(server.port())))
+        Self::new(RedisCluster::that_fails_over(), faults, |server| {
+            NodeProxy::Plain(Proxy::to(server.port()))
+        })
     }
 
     /// This Cluster, over a proxy of this kind to each node.
