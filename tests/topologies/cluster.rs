@@ -284,7 +284,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
     let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
     let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
     let slot = cluster.slot_of("lock:{moves}a");
-    let long = managers[0].lock("{moves}long").ttl(SECOND).acquire_blocking().unwrap();
+    let long = managers[0].lock("{moves}long").ttl(3 * SECOND).acquire_blocking().unwrap();
     Load::on(&managers, &["{moves}a", "{moves}b", "stays", "{0}", "{shop}"], |load| {
         load.goes_on(100);
         for round in 0..9 {
