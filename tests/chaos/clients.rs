@@ -22,7 +22,7 @@
 //! | a release overtakes its acquire | `redis/requests/connection.rs`: a batch without `unconstrained` | `calls_that_are_dropped_…` |
 //! | one node's abilities are taken for all | `lock_table/lock/replies.rs`: `Claimed` counts for the ttl without hand-off; `topology/cluster/mod.rs`: abilities told once | `…_while_the_rights_differ_in_a_cluster` |
 //! | a late request shortens a lock | `acquire.lua`: `take` without its `at_least` | `…_however_late_a_request_arrives` |
-//! | a queue that vanishes is not noticed | `acquire.lua`: `tell_place_lost` left out; `lock_table/lock/events.rs`: `ask_early` after a flush | `a_lock_that_is_waited_for_…` |
+//! | a queue that vanishes is not noticed | `acquire.lua`: `notify_place_lost` left out; `lock_table/lock/events.rs`: `ask_early` after a flush | `a_lock_that_is_waited_for_…` |
 //! | dead waiters in front hold others up | `most.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
 //! | a grant before its place is ignored | `lock_table/lock/replies.rs`: `deferred_push` dropped | `bursts_are_served_at_once` |
 

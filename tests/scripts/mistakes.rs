@@ -39,34 +39,34 @@ const MISTAKES: &[Mistake] = &[
     mistake("commands/acquire", "local is_over = not inside_now", "local is_over = true", random),
     mistake("commands/acquire", "inside > 0 and who_is_inside()", "false", random),
     // Whose lease is over.
-    mistake("includes/look", "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'", random),
+    mistake("includes/read_holders", "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'", random),
     mistake(
-        "includes/look",
+        "includes/read_holders",
         "if next(stuck) then",
         "if false then",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
     mistake(
-        "includes/look",
+        "includes/read_holders",
         "found[i + 1] % 1 == 0",
         "true",
         counted::a_process_that_lets_its_lease_end_is_not_stuck,
     ),
     mistake(
-        "includes/let_in",
-        "first == inbox and waiters or all_told()",
+        "includes/admit_waiters",
+        "first == inbox and waiters or notified_waiters()",
         "waiters",
         counted::a_stuck_process_costs_one_claim_whatever_its_callers_wait_for,
     ),
     // Who tells those that are in front now.
     mistake(
-        "includes/let_in",
+        "includes/admit_waiters",
         "have_left = have_left or gone > 0",
         "",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "includes/drop",
+        "includes/evict",
         "have_left = have_left or #gone > 0",
         "",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
@@ -78,7 +78,7 @@ const MISTAKES: &[Mistake] = &[
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "includes/let_in",
+        "includes/admit_waiters",
         "if have_left and inside > 0 then",
         "if is_inside or #granted > 0 then",
         counted::whoever_clears_the_front_of_the_queue_tells_those_that_are_the_first_two_then,
@@ -90,38 +90,38 @@ const MISTAKES: &[Mistake] = &[
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "includes/tell_those_in_front",
-        "if inside > 0 then return let_in() ~= false end",
+        "includes/notify_front",
+        "if inside > 0 then return admit_waiters() ~= false end",
         "",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
-        "includes/tell_those_in_front",
+        "includes/notify_front",
         "holder and math.max(left, 0) or 0",
         "math.max(left, 0)",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
         "commands/acquire",
-        "have_left and not tell_those_in_front",
-        "false and not tell_those_in_front",
+        "have_left and not notify_front",
+        "false and not notify_front",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
         "commands/acquire_counted",
-        "have_left and not tell_those_in_front",
-        "false and not tell_those_in_front",
+        "have_left and not notify_front",
+        "false and not notify_front",
         counted::a_full_queue_that_loses_its_first_waiters_tells_those_that_are_the_first_two_then,
     ),
     mistake(
         "commands/acquire",
-        "if have_left then tell(",
-        "if false then tell(",
+        "if have_left then notify_waiters(",
+        "if false then notify_waiters(",
         counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
     ),
     mistake(
         "commands/acquire_counted",
-        "if have_left then tell_those_in_front(holder, left) end",
+        "if have_left then notify_front(holder, left) end",
         "",
         counted::behind_the_waiters_of_a_stuck_process_the_first_two_are_told,
     ),
@@ -156,7 +156,7 @@ const MISTAKES: &[Mistake] = &[
         "return true",
         counted::one_that_leaves_takes_its_older_place_under_another_tag_with_it,
     ),
-    mistake("includes/look", "if its_inbox and ", "if ", counted::a_member_of_another_form_is_in_nobodys_way),
+    mistake("includes/read_holders", "if its_inbox and ", "if ", counted::a_member_of_another_form_is_in_nobodys_way),
     mistake(
         "commands/expire_counted",
         "  shorten()\n",
@@ -166,7 +166,7 @@ const MISTAKES: &[Mistake] = &[
     // Who counts as a waiter.
     mistake("includes/count_waiters", "if #dead > 0 then", "if false then", counted::one_dead_waiter_makes_room_for_one),
     // How long a claim lasts.
-    mistake("includes/let_in", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
+    mistake("includes/admit_waiters", "math.min(next_ttl, CLAIM))", "tonumber(next_ttl))", random),
     mistake("commands/acquire_counted", "math.max(now_ms() + lasts + 1, math.floor(score))", "now_ms() + lasts + 1", random),
     mistake("commands/renew_counted", "math.max(now_ms + ARGV[2] + 1, math.floor(score))", "now_ms + ARGV[2] + 1", random),
     mistake(
@@ -176,36 +176,36 @@ const MISTAKES: &[Mistake] = &[
         counted::a_full_server_keeps_who_is_inside_and_lets_the_next_ones_in,
     ),
     // How long the keys last.
-    mistake("includes/keep", "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)", random),
-    mistake("includes/keep", "if not value and has >= px then return end", "if not value then return end", random),
-    mistake("includes/enter", "is_first and 0 or redis.call('PTTL', lock)", "0", random),
+    mistake("includes/extend_counted", "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)", random),
+    mistake("includes/extend_counted", "if not value and has >= px then return end", "if not value then return end", random),
+    mistake("includes/add_holders", "is_first and 0 or redis.call('PTTL', lock)", "0", random),
     mistake(
-        "includes/enter",
+        "includes/add_holders",
         "is_first and 0 or redis.call('PTTL', lock)",
         "redis.call('PTTL', lock) + 3000",
         random,
     ),
-    mistake("includes/keep", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
-    mistake("includes/enter", "if is_first then redis.call('DEL', holders, claim) end", "", random),
-    mistake("includes/let_others_in", "if who == nil then", "if false then", random),
+    mistake("includes/extend_counted", "if has > 0 then redis.call('PEXPIRE', holders, px) end", "", random),
+    mistake("includes/add_holders", "if is_first then redis.call('DEL', holders, claim) end", "", random),
+    mistake("includes/admit_next", "if who == nil then", "if false then", random),
     mistake("commands/acquire_counted", "redis.call('PTTL', KEYS[1]) >= lasts + GRACE", "true", random),
     mistake("commands/release_counted", "redis.call('PTTL', KEYS[1]) > 2 * (left + GRACE)", "false", random),
     mistake("commands/renew_counted", "redis.call('PTTL', KEYS[1]) < lasts + GRACE", "false", random),
     mistake(
         "commands/expire_counted",
-        "keep(lasts + 1, false, redis.call('PTTL', lock))",
+        "extend_counted(lasts + 1, false, redis.call('PTTL', lock))",
         "nil",
         counted::one_that_lets_its_lease_end_later_than_it_would_keeps_the_key_for_so_long,
     ),
     // The queue.
     mistake(
-        "includes/let_in",
+        "includes/admit_waiters",
         "if gone > 0 then redis.call('ZPOPMIN', queue, gone) end",
         "if gone > 0 then redis.call('ZPOPMIN', queue, 1) end",
         random,
     ),
     mistake(
-        "includes/let_in",
+        "includes/admit_waiters",
         "is_over = #granted == IN_ONE",
         "is_over = #granted == 1",
         counted::readers_are_inside_together_and_a_writer_alone_in_the_order_of_their_requests,
@@ -223,11 +223,11 @@ const MISTAKES: &[Mistake] = &[
     mistake("commands/release_counted", "and redis.call('EXISTS', KEYS[2]) == 0", "", random),
     mistake(
         "includes/release",
-        "return not let_others_in(place, score) and 2 or score and 1 or 0",
+        "return not admit_next(place, score) and 2 or score and 1 or 0",
         "return 0",
         random,
     ),
-    mistake("includes/grant_next", "if string.byte(kind) == 110 then return let_in() end", "", random),
+    mistake("includes/grant_next", "if string.byte(kind) == 110 then return admit_waiters() end", "", random),
     mistake("commands/release", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
     mistake("commands/release", "redis.call('ZREM', queue, unpack(places))", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/release", "not tells_another and", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
@@ -237,13 +237,13 @@ const MISTAKES: &[Mistake] = &[
     // The phase, and what is told.
     mistake("includes/counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),
     mistake(
-        "includes/tell_each",
+        "includes/notify_each",
         "math.ceil(score - now_ms()) >= left",
         "true",
         counted::waiters_are_told_again_only_when_they_can_enter_earlier,
     ),
     mistake(
-        "includes/tell_each",
+        "includes/notify_each",
         "math.ceil(score - now_ms()) >= left",
         "false",
         counted::waiters_are_told_again_only_when_they_can_enter_earlier,
@@ -281,19 +281,19 @@ const MISTAKES: &[Mistake] = &[
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "includes/enter",
+        "includes/add_holders",
         "(added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')",
         "added",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "includes/enter",
+        "includes/add_holders",
         "redis.call('DEL', lock, holders)",
         "",
         counted::those_that_may_not_be_counted_leave_a_free_lock,
     ),
     mistake(
-        "includes/enter",
+        "includes/add_holders",
         "if not added then redis.call('ZADD', holders, unpack(entering)) end",
         "",
         counted::one_that_may_not_be_counted_beside_others_is_not_granted_the_lock,
@@ -446,31 +446,31 @@ const MISTAKES: &[Mistake] = &[
         once::a_result_that_is_ignored_counts_as_none,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "parse(value) == token, found",
         "true, found",
         once::a_result_whose_lock_was_lost_is_not_stored,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "and not is_done and found.runner == runner then",
         "and found.runner == runner then",
         once::a_grant_by_a_push_is_given_back_and_tells_the_next,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "elseif how == 'undone'",
         "elseif how ~= 'done'",
         once::what_was_interrupted_is_an_error_where_it_is_asked_for,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "elseif how == 'done' and is_done and found.runner == runner then",
         "elseif how == 'done' and is_done then",
         once::a_result_whose_lock_was_lost_is_not_stored,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "elseif how == 'done' and is_done and found.runner == runner then",
         "elseif false then",
         once::a_body_runs_once_and_those_that_wait_are_told,
@@ -496,7 +496,7 @@ const MISTAKES: &[Mistake] = &[
         once::a_result_that_is_ignored_survives_a_body_that_fails,
     ),
     mistake(
-        "includes/keep_result",
+        "includes/store_result",
         "redis.call('SET', record, found.before, 'PX', string.format('%.0f', found.left))",
         "redis.call('DEL', record)",
         once::a_result_that_is_ignored_survives_a_body_that_fails,
@@ -530,7 +530,7 @@ const WHERE_ONE_FAILS: &[Mistake] = &[
         failing::those_that_enter_and_leave,
     ),
     mistake(
-        "includes/enter",
+        "includes/add_holders",
         "error({err = 'TRYAGAIN the server has refused to count a caller'})",
         "",
         failing::those_that_enter_and_leave,
@@ -562,7 +562,7 @@ fn each_mistake_in_the_scripts_is_found() {
 /// As `each_mistake_in_the_scripts_is_found`, for those of bodies that run once, which are found in a moment.
 #[test]
 fn each_mistake_in_the_record_of_a_body_is_found() {
-    let names = ["acquire_once", "keep_result", "finish", "once", "renew_once"];
+    let names = ["acquire_once", "store_result", "finish", "once", "renew_once"];
     let of_bodies = MISTAKES.iter().filter(|mistake| names.contains(&mistake.name()));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_bodies.filter(survives).map(|mistake| mistake.edit).collect();

@@ -2,8 +2,8 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, EXCHANGE, EXTEND_LUA, FIELDS, HELD, HOLDING,
-    INCLUDED_RELEASE_LUA, MOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, SEEN_FENCES, TAKE_AWAY_LUA,
-    TELL_PLACE_LOST_LUA, TOGETHER_LUA, WAITING,
+    INCLUDED_RELEASE_LUA, MOST_LUA, NOTIFY_PLACE_LOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, SEEN_FENCES,
+    TAKE_AWAY_LUA, TOGETHER_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -129,7 +129,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(
-                TELL_PLACE_LOST_LUA,
+                NOTIFY_PLACE_LOST_LUA,
                 "if not has_waited or how == 'rejoin' then return end",
                 "do return end",
             ),

@@ -36,7 +36,7 @@ pub(super) const ACQUIRE_COUNTED_LUA: &str =
 pub(super) const ACQUIRE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/acquire.lua";
 pub(super) const ACQUIRE_ONCE_LUA: &str =
     "redlock-runtime/src/engine/redis/scripts/commands/acquire_once.lua";
-pub(super) const ADD_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/add.lua";
+pub(super) const ADD_WAITER_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/add_waiter.lua";
 pub(super) const DELETE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/delete.lua";
 pub(super) const EVICT_STALLED_LUA: &str =
     "redlock-runtime/src/engine/redis/scripts/includes/evict_stalled.lua";
@@ -52,15 +52,19 @@ pub(super) const HAS_ROOM_LUA: &str = "redlock-runtime/src/engine/redis/scripts/
 pub(super) const INCLUDED_END_TICK_LUA: &str =
     "redlock-runtime/src/engine/redis/scripts/includes/end_tick.lua";
 pub(super) const INCLUDED_RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/release.lua";
-pub(super) const JOIN_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/join.lua";
-pub(super) const KEEP_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/keep.lua";
-pub(super) const KEEP_RESULT_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/keep_result.lua";
+pub(super) const ENQUEUE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/enqueue.lua";
+pub(super) const EXTEND_COUNTED_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/extend_counted.lua";
+pub(super) const STORE_RESULT_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/store_result.lua";
 pub(super) const LEAVE_FREE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/leave_free.lua";
-pub(super) const LET_IN_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/let_in.lua";
-pub(super) const LOOK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/look.lua";
+pub(super) const ADMIT_WAITERS_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/admit_waiters.lua";
+pub(super) const READ_HOLDERS_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/read_holders.lua";
 pub(super) const MOST_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/most.lua";
 pub(super) const PASS_ON_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/pass_on.lua";
-pub(super) const PUT_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/put.lua";
+pub(super) const SET_LOCK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/set_lock.lua";
 pub(super) const REDEEM_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/redeem.lua";
 pub(super) const RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/release.lua";
 pub(super) const RENEW_COUNTED_LUA: &str =
@@ -70,9 +74,10 @@ pub(super) const RENEW_ONCE_LUA: &str = "redlock-runtime/src/engine/redis/script
 pub(super) const RESERVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/reserve.lua";
 pub(super) const SET_MARK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/set_mark.lua";
 pub(super) const TAKE_AWAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/take_away.lua";
-pub(super) const TELL_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/tell.lua";
-pub(super) const TELL_PLACE_LOST_LUA: &str =
-    "redlock-runtime/src/engine/redis/scripts/includes/tell_place_lost.lua";
+pub(super) const NOTIFY_WAITERS_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/notify_waiters.lua";
+pub(super) const NOTIFY_PLACE_LOST_LUA: &str =
+    "redlock-runtime/src/engine/redis/scripts/includes/notify_place_lost.lua";
 pub(super) const TICK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/tick.lua";
 pub(super) const TOGETHER_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/together.lua";
 pub(super) const VOTE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/vote.lua";

@@ -1,9 +1,9 @@
 //! Mistakes with the queue and with the mark of a lock that callers wait for; each breaks a rule of `tests/models`.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, EVICT_STALLED_LUA, EXTEND_LUA, GRACE_LUA, GRANT_NEXT_LUA,
-    GRANT_ONE_LUA, HOLDING, INCLUDED_RELEASE_LUA, JOIN_LUA, LEAVE_FREE_LUA, ON_REPLY, PUT_LUA, RELEASE_LUA,
-    RENEW_LUA, SET_MARK_LUA, STANDING, TELL_LUA, TELL_PLACE_LOST_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, ENQUEUE_LUA, EVICT_STALLED_LUA, EXTEND_LUA, GRACE_LUA,
+    GRANT_NEXT_LUA, GRANT_ONE_LUA, HOLDING, INCLUDED_RELEASE_LUA, LEAVE_FREE_LUA, NOTIFY_PLACE_LOST_LUA,
+    NOTIFY_WAITERS_LUA, ON_REPLY, RELEASE_LUA, RENEW_LUA, SET_LOCK_LUA, SET_MARK_LUA, STANDING, WAITING,
 };
 use super::{
     CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ONE_CLAIM, ORDER, PROMPT, STRANGERS, edit,
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             ACQUIRE_LUA,
-            "return (take(left, grace, first_two(), granted))",
+            "return (take_lock(left, grace, first_two(), granted))",
             "return kind == 'unfenced' and 0 or next_fence(clock, floor)",
         )],
     },
@@ -86,8 +86,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "join()\n    set_mark(value, pttl, holder, grace)\n",
-                "join()\n    if has_waited then set_mark(value, pttl, holder, grace) end\n",
+                "enqueue()\n    set_mark(value, pttl, holder, grace)\n",
+                "enqueue()\n    if has_waited then set_mark(value, pttl, holder, grace) end\n",
             ),
             edit(ACQUIRE_LUA, "        set_mark(value, pttl, holder, grace)\n", ""),
         ],
@@ -98,8 +98,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "join()\n    set_mark(value, pttl, holder, grace)\n",
-            "join()\n    if joins then set_mark(value, pttl, holder, grace) end\n",
+            "enqueue()\n    set_mark(value, pttl, holder, grace)\n",
+            "enqueue()\n    if joins then set_mark(value, pttl, holder, grace) end\n",
         )],
     },
     Mutant {
@@ -108,7 +108,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "  return (take(left, grace, first_two(), granted))\n",
+            "  return (take_lock(left, grace, first_two(), granted))\n",
             "  local fence = take(left, grace, first_two(), granted)\n  \
              redis.call('SET', lock, token, 'PX', redis.call('PTTL', lock))\n  return fence\n",
         )],
@@ -153,7 +153,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "When a waiter is granted the lock, the next ones are not told when to ask.",
         violates: PROMPT,
         edits: &[
-            edit(GRANT_ONE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", ""),
+            edit(GRANT_ONE_LUA, "  notify_waiters(waiters, lasts, now, next_inbox)\n", ""),
             edit(RELEASE_LUA, "ipairs({second, third})", "ipairs({})"),
         ],
     },
@@ -161,13 +161,13 @@ pub(super) const ALL: &[Mutant] = &[
         name: "own-grant-tells-no-waiter",
         wrong: "When the head takes the lock, the next ones are not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), inbox)\n", "")],
+        edits: &[edit(ACQUIRE_LUA, "    notify_waiters(waiters, lasts, time(), inbox)\n", "")],
     },
     Mutant {
         name: "leaving-tells-no-waiter",
         wrong: "A waiter that was told when to ask leaves, and the next ones are not told.",
         violates: PROMPT,
-        edits: &[edit(INCLUDED_RELEASE_LUA, "  tell(waiters, left, time(), '')\n", "")],
+        edits: &[edit(INCLUDED_RELEASE_LUA, "  notify_waiters(waiters, left, time(), '')\n", "")],
     },
     Mutant {
         name: "leaving-second-tells-no-waiter",
@@ -179,14 +179,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "min-hold-tells-no-waiter",
         wrong: "A lock that is kept for its `min_hold` only gets an earlier expiry, and its waiters are not told.",
         violates: PROMPT,
-        edits: &[edit(RENEW_LUA, "  tell(all_told(), lasts, time(), '')\n", "")],
+        edits: &[edit(RENEW_LUA, "  notify_waiters(notified_waiters(), lasts, time(), '')\n", "")],
     },
     Mutant {
         name: "one-waiter-is-told",
         wrong: "One waiter is told when to ask, not two, and it may be dead.",
         violates: PROMPT,
         edits: &[
-            edit(TELL_LUA, "in ipairs(others) do", "in ipairs({others[1]}) do"),
+            edit(NOTIFY_WAITERS_LUA, "in ipairs(others) do", "in ipairs({others[1]}) do"),
             edit(LEAVE_FREE_LUA, "told < 2 or are_of_one and next_inbox ~= first", "told < 1"),
         ],
     },
@@ -285,7 +285,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "grant-adds-no-grace",
         wrong: "A lock that is granted with a mark has no grace, so its lease seems to be over too early.",
         violates: EXCLUSION,
-        edits: &[edit(PUT_LUA, "lasts, mark = lasts + GRACE, '!'", "mark = '!'")],
+        edits: &[edit(SET_LOCK_LUA, "lasts, mark = lasts + GRACE, '!'", "mark = '!'")],
     },
     Mutant {
         name: "renewal-adds-no-grace",
@@ -377,7 +377,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_CLAIM,
         edits: &[
             edit(
-                PUT_LUA,
+                SET_LOCK_LUA,
                 "  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end\n",
                 "",
             ),
@@ -394,8 +394,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_CLAIM,
         edits: &[edit(
             ACQUIRE_LUA,
-            "  if not drop_stuck() then return {3} end\nend\n",
-            "  if has_waited and not drop_stuck() then return {3} end\nend\n",
+            "  if not evict_stalled() then return {3} end\nend\n",
+            "  if has_waited and not evict_stalled() then return {3} end\nend\n",
         )],
     },
     Mutant {
@@ -406,7 +406,7 @@ pub(super) const ALL: &[Mutant] = &[
             edit(EVICT_STALLED_LUA, "    notify(stuck, 'gone||0|0||' .. lock)\n", ""),
             edit(ON_REPLY, "                if ran_out {\n", "                if ran_out && false {\n"),
             edit(
-                TELL_PLACE_LOST_LUA,
+                NOTIFY_PLACE_LOST_LUA,
                 "if not has_waited or how == 'rejoin' then return end",
                 "do return end",
             ),
@@ -417,8 +417,8 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter that asks again goes to the end of the queue.",
         violates: ORDER,
         edits: &[edit(
-            JOIN_LUA,
-            "  if not redis.call('ZSCORE', queue, me) then\n    tell_place_lost()\n",
+            ENQUEUE_LUA,
+            "  if not redis.call('ZSCORE', queue, me) then\n    notify_place_lost()\n",
             "  redis.call('ZREM', queue, me)\n  if true then\n",
         )],
     },

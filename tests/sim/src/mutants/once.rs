@@ -1,6 +1,6 @@
 //! Defects of bodies that run once.
 
-use super::files::{ACQUIRE_ONCE_LUA, FINISH_LUA, KEEP_RESULT_LUA, KIND, ON_EVENT, RENEW_ONCE_LUA, SPAWNED};
+use super::files::{ACQUIRE_ONCE_LUA, FINISH_LUA, KIND, ON_EVENT, RENEW_ONCE_LUA, SPAWNED, STORE_RESULT_LUA};
 use super::{BY_ACCIDENT, Mutant, ONE_BODY, ONE_RESULT, READ, STAYS_INTERRUPTED, STORED, edit};
 
 const LOOKS: &str =
@@ -26,7 +26,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_BODY,
         edits: &[
             edit(
-                KEEP_RESULT_LUA,
+                STORE_RESULT_LUA,
                 "set_record(fingerprint, 'd', runner, token, result, lasts)",
                 "redis.call('SET', record .. '%late', result, 'PX', lasts)",
             ),
@@ -41,13 +41,13 @@ pub(super) const ALL: &[Mutant] = &[
         name: "result-is-not-stored",
         wrong: "A release is answered, and the result is nowhere.",
         violates: ONE_BODY,
-        edits: &[edit(KEEP_RESULT_LUA, "set_record(fingerprint, 'd', runner, token, result, lasts)", "")],
+        edits: &[edit(STORE_RESULT_LUA, "set_record(fingerprint, 'd', runner, token, result, lasts)", "")],
     },
     Mutant {
         name: "result-is-stored-without-the-lock",
         wrong: "A runner that has lost the lock stores its result over that of the next one.",
         violates: ONE_RESULT,
-        edits: &[edit(KEEP_RESULT_LUA, "if is_held then\n", "if is_held or how == 'done' then\n")],
+        edits: &[edit(STORE_RESULT_LUA, "if is_held then\n", "if is_held or how == 'done' then\n")],
     },
     Mutant {
         name: "stored-result-is-told-as-lost",
@@ -100,7 +100,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[edit(
             SPAWNED,
             "let ended = Caught { body: self.run_to_its_end(guard, body) }.await;",
-            "let (mut caller, mut body) = (caller, Box::pin(Caught { body: self.run_to_its_end(guard, body) }));\n            let ended = std::future::poll_fn(|cx| if caller.poll_closed(cx).is_ready() { Poll::Ready(None) } else { body.as_mut().poll(cx).map(Some) }).await;\n            drop(body);\n            let Some(ended) = ended else { return };",
+            "let (mut caller, mut body) = (caller, Box::pin(Caught { body: self.run_to_its_end(guard, body) }));\n            let ended = std::future::poll_fn(|cx| if caller.poll_closed(cx).is_ready() { Poll::Ready(None) } else { body.as_mut().poll(cx).map(Some) }).await;\n            evict(body);\n            let Some(ended) = ended else { return };",
         )],
     },
     Mutant {
@@ -116,7 +116,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "failed-body-is-interrupted",
         wrong: "A body that has failed counts as one of which nobody knows its end.",
         violates: BY_ACCIDENT,
-        edits: &[edit(KEEP_RESULT_LUA, "elseif how == 'undone' and found", "elseif false and found")],
+        edits: &[edit(STORE_RESULT_LUA, "elseif how == 'undone' and found", "elseif false and found")],
     },
     Mutant {
         name: "record-says-who-lives",

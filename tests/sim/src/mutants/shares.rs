@@ -1,7 +1,8 @@
 //! Defects of locks that several have together.
 
 use super::files::{
-    ACQUIRE_COUNTED_LUA, HAS_ROOM_LUA, HOLDING, KEEP_LUA, LET_IN_LUA, LOOK_LUA, RENEW_COUNTED_LUA,
+    ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING, READ_HOLDERS_LUA,
+    RENEW_COUNTED_LUA,
 };
 use super::{EXCLUSION, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
 
@@ -10,22 +11,34 @@ pub(super) const ALL: &[Mutant] = &[
         name: "lease-that-is-over-counts",
         wrong: "One of several whose lease is over counts as inside until it leaves.",
         violates: PROMPT,
-        edits: &[edit(LOOK_LUA, "if #over > 0 then redis.call('ZREM'", "if false then redis.call('ZREM'")],
+        edits: &[edit(
+            READ_HOLDERS_LUA,
+            "if #over > 0 then redis.call('ZREM'",
+            "if false then redis.call('ZREM'",
+        )],
     },
     Mutant {
         name: "key-is-shorter-than-a-holder",
         wrong: "The key lasts as long as the lease of the last one that has entered, so the lock is free while others are inside.",
         violates: EXCLUSION,
         edits: &[
-            edit(KEEP_LUA, "math.max(px + math.floor(lasts / 3), has)", "px + math.floor(lasts / 3)"),
-            edit(KEEP_LUA, "if not value and has >= px then return end", "if not value then return end"),
+            edit(
+                EXTEND_COUNTED_LUA,
+                "math.max(px + math.floor(lasts / 3), has)",
+                "px + math.floor(lasts / 3)",
+            ),
+            edit(
+                EXTEND_COUNTED_LUA,
+                "if not value and has >= px then return end",
+                "if not value then return end",
+            ),
         ],
     },
     Mutant {
         name: "holders-end-before-the-key",
         wrong: "One of several that stays for longer makes the key last, but not the set that counts it.",
         violates: EXCLUSION,
-        edits: &[edit(KEEP_LUA, "if has > 0 then redis.call('PEXPIRE', holders, px) end", "")],
+        edits: &[edit(EXTEND_COUNTED_LUA, "if has > 0 then redis.call('PEXPIRE', holders, px) end", "")],
     },
     Mutant {
         name: "renewal-of-one-keeps-no-key",
@@ -69,9 +82,9 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A release lets one waiter in, and those behind it that have room, too, hear nothing.",
         violates: PROMPT,
         edits: &[
-            edit(LET_IN_LUA, "is_over = #granted == IN_ONE", "is_over = #granted == 1"),
+            edit(ADMIT_WAITERS_LUA, "is_over = #granted == IN_ONE", "is_over = #granted == 1"),
             edit(
-                LET_IN_LUA,
+                ADMIT_WAITERS_LUA,
                 "notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)\n          break",
                 "break",
             ),

@@ -33,7 +33,11 @@ pub(super) const ALL: &[Mutant] = &[
                 "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
             ),
             edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
-            edit(INCLUDED_RELEASE_LUA, "if not drop_stuck() or grant() == false then", "if false then"),
+            edit(
+                INCLUDED_RELEASE_LUA,
+                "if not evict_stalled() or grant_next() == false then",
+                "if false then",
+            ),
         ],
     },
     Mutant {

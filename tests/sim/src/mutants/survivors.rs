@@ -1,7 +1,7 @@
 //! Changes that once left every test green.
 
 use super::files::{
-    ADD_LUA, ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, REDIRECT, RESERVE_LUA, TABLE,
+    ADD_WAITER_LUA, ASKING, ENQUEUE_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, REDIRECT, RESERVE_LUA, TABLE,
 };
 use super::{
     CAUSE, FENCES, IN_TIME, MAX_HOLD, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, TRUE_OUTCOME, edit,
@@ -52,11 +52,11 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[
             edit(
-                ADD_LUA,
+                ADD_WAITER_LUA,
                 "  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then\n",
                 "  if false then\n",
             ),
-            edit(JOIN_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
+            edit(ENQUEUE_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
         ],
     },
     Mutant {
@@ -64,7 +64,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A newcomer passes the queue when the server's clock has gone back.",
         violates: ORDER,
         edits: &[edit(
-            ADD_LUA,
+            ADD_WAITER_LUA,
             "if waiters == 0 or redis.call('ZRANK', queue, me) == waiters then return end",
             "do return end",
         )],
@@ -100,7 +100,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "lock-all-starts-over-with-min-hold",
         wrong: "A call for several keys that starts over keeps those that it had for their `min_hold`.",
         violates: PROMPT,
-        edits: &[edit(LOCK_ALL, "            taken.guard.abandon();\n", "            drop(taken.guard);\n")],
+        edits: &[edit(LOCK_ALL, "            taken.guard.abandon();\n", "            evict(taken.guard);\n")],
     },
     Mutant {
         name: "repeated-release-in-a-cluster-says-lost",

@@ -24,7 +24,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "ticket-outlives-its-redemption",
         wrong: "The lock keeps the token of the ticket when it is redeemed.",
         violates: ONCE,
-        edits: &[edit(REDEEM_LUA, "put(token .. granted,", "put(ARGV[8] .. granted,")],
+        edits: &[edit(REDEEM_LUA, "set_lock(token .. granted,", "set_lock(ARGV[8] .. granted,")],
     },
     Mutant {
         name: "ticket-without-a-caller-is-kept",

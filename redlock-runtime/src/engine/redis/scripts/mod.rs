@@ -57,17 +57,20 @@ macro_rules! scripts {
 }
 
 includes! {
-    add
-    all_told
+    add_holders
+    add_waiter
+    admit_next
+    admit_waiters
     asks
     claim
     count_waiters
     counted
-    drop
     end_tick
-    enter
+    enqueue
+    evict
     evict_stalled
     extend
+    extend_counted
     fence
     first_behind
     first_two
@@ -79,16 +82,10 @@ includes! {
     has_room
     hinted
     is_there
-    join
-    keep
-    keep_result
     least
     leave_free
-    let_in
-    let_others_in
     listeners
     listeners_sharded
-    look
     may_notify
     may_notify_sharded
     me
@@ -97,24 +94,27 @@ includes! {
     most
     must_notify
     must_notify_sharded
+    notified_waiters
     notify
+    notify_each
+    notify_front
+    notify_place_lost
     notify_sharded
+    notify_waiters
     number_of
     once
     parse
     pass_over
-    put
     queue_ttl
     read
+    read_holders
     record_at
     release
+    set_lock
     set_mark
     shown
     state
-    tell
-    tell_each
-    tell_place_lost
-    tell_those_in_front
+    store_result
     time
     together
     value_of

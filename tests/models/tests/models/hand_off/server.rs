@@ -47,7 +47,7 @@ pub(super) struct Lock {
 
 /// Who has entered in a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LetIn {
+enum Admitted {
     Nobody,
     Others,
     /// The caller may enter.
@@ -274,8 +274,8 @@ impl State {
 
     /// Lets the first waiters in that listen, as long as there is room. A caller that is the head
     /// and has room is left to enter.
-    fn let_in(&mut self, me: Option<usize>, bounds: &Bounds) -> LetIn {
-        let mut result = LetIn::Nobody;
+    fn admit_waiters(&mut self, me: Option<usize>, bounds: &Bounds) -> Admitted {
+        let mut result = Admitted::Nobody;
         while let Some(head) = self.queue.first().copied() {
             let listens = self.clients[head].listens() || bounds.has(Mistake::GrantsToTheGone);
             if me != Some(head) && !listens {
@@ -290,14 +290,14 @@ impl State {
             }
             if me == Some(head) {
                 self.queue.remove(0);
-                return LetIn::Caller;
+                return Admitted::Caller;
             }
-            if result == LetIn::Others && bounds.has(Mistake::LetsInOne) {
+            if result == Admitted::Others && bounds.has(Mistake::LetsInOne) {
                 return result;
             }
             self.queue.remove(0);
             self.grant(head, bounds);
-            result = LetIn::Others;
+            result = Admitted::Others;
         }
         result
     }
@@ -323,11 +323,11 @@ impl State {
 
     /// Lets in those that wait, or leaves the lock free.
     fn let_in_or_free(&mut self, bounds: &Bounds) {
-        let let_in = self.let_in(None, bounds);
+        let admitted = self.admit_waiters(None, bounds);
         if self.is_free(bounds) {
             (self.lock, self.claim) = (None, None);
         }
-        if let_in == LetIn::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
+        if admitted == Admitted::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
             self.tell_first_two(bounds);
         }
     }
@@ -346,7 +346,7 @@ impl State {
 
     /// A lease has ended without a release: the waiters of that process leave the queue, and are
     /// told.
-    fn drop_stuck(&mut self, asker: Option<usize>) {
+    fn evict_stalled(&mut self, asker: Option<usize>) {
         if let Some(stuck) = self.claim.take() {
             self.drop_process(stuck, asker);
         }
@@ -398,7 +398,7 @@ impl State {
             return self.find_own(me, lasts, bounds);
         }
         if self.is_free(bounds) || self.is_taken_past(me) {
-            self.drop_stuck(Some(me));
+            self.evict_stalled(Some(me));
         }
         let number = self.clients[me].number;
         if !self.is_free(bounds) && !self.is_counted() {
@@ -421,9 +421,9 @@ impl State {
         if bounds.has(Mistake::LeavesFree) {
             return Answer::Busy { left: TTL, is_stranger: false };
         }
-        let let_in = self.let_in(Some(me), bounds);
-        if let_in != LetIn::Caller {
-            if let_in == LetIn::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
+        let admitted = self.admit_waiters(Some(me), bounds);
+        if admitted != Admitted::Caller {
+            if admitted == Admitted::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
                 self.tell_first_two(bounds);
             }
             return Answer::Busy { left: self.left_for(number, bounds).max(1), is_stranger: false };
@@ -436,7 +436,7 @@ impl State {
                 (lock.marked, lock.expires_in) = (false, lasts);
             }
         } else {
-            let _ = self.let_in(None, bounds);
+            let _ = self.admit_waiters(None, bounds);
         }
         if !bounds.has(Mistake::OwnGrantTellsNoWaiter) {
             self.tell_first_two(bounds);
@@ -490,7 +490,7 @@ impl State {
         let told = if bounds.has(Mistake::LeavingSecondTellsNoWaiter) { 1 } else { 2 };
         let was_told = self.queue.iter().take(told).any(|waiter| *waiter == me);
         if was_told && self.is_taken_past(me) {
-            self.drop_stuck(Some(me));
+            self.evict_stalled(Some(me));
         }
         self.look(Some(me), bounds);
         self.leave_queue(me, bounds);
@@ -519,23 +519,23 @@ impl State {
             self.lock = None;
             self.holders.clear();
         }
-        let mut let_in = LetIn::Nobody;
+        let mut admitted = Admitted::Nobody;
         if was_inside || !bounds.has(Mistake::LeavingLetsNobodyIn) {
-            let_in = self.let_in(None, bounds);
+            admitted = self.admit_waiters(None, bounds);
         }
         if self.is_free(bounds) {
             (self.lock, self.claim) = (None, None);
         }
-        let is_silent = match let_in {
-            LetIn::Nobody if was_inside => bounds.has(Mistake::HolderLeavesSilently),
-            LetIn::Nobody => !was_told || bounds.has(Mistake::LeavingTellsNoWaiter),
-            LetIn::Others | LetIn::Caller => bounds.has(Mistake::GrantTellsNoWaiter),
+        let is_silent = match admitted {
+            Admitted::Nobody if was_inside => bounds.has(Mistake::HolderLeavesSilently),
+            Admitted::Nobody => !was_told || bounds.has(Mistake::LeavingTellsNoWaiter),
+            Admitted::Others | Admitted::Caller => bounds.has(Mistake::GrantTellsNoWaiter),
         };
         if is_silent {
             return;
         }
         // If it was to end before there is room, nothing changes for a waiter.
-        let known = mine.filter(|_| let_in == LetIn::Nobody && !was_told).unwrap_or(TTL);
+        let known = mine.filter(|_| admitted == Admitted::Nobody && !was_told).unwrap_or(TTL);
         for waiter in self.queue.iter().take(2).copied().collect::<Vec<_>>() {
             let left = self.left_for(self.clients[waiter].number, bounds);
             if left <= known {
@@ -610,7 +610,7 @@ impl State {
     /// `force_release.lua`
     pub(super) fn force_release(&mut self, was_in_grace: bool, bounds: &Bounds) {
         if was_in_grace {
-            self.drop_stuck(None);
+            self.evict_stalled(None);
         }
         self.let_in_or_free(bounds);
     }

@@ -2,7 +2,7 @@
 -- KEYS[1] the lock
 -- KEYS[2] its queue: see member.lua
 -- KEYS[3] the clock of fencing tokens, one per server
--- KEYS[4] the claim: see put.lua
+-- KEYS[4] the claim: see set_lock.lua
 -- KEYS[5] the holders of a counted lock: see counted.lua. A caller that knows of none leaves them out, and calls again where there are some
 -- ARGV[1] token   ARGV[2] ttl in ms
 -- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
@@ -119,7 +119,7 @@ local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. k
 --- @with queue, me
 -- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
-local function add(waiters)
+local function add_waiter(waiters)
   redis.call('ZADD', queue, time(), me)
   if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then
     redis.call('ZREM', queue, me)
@@ -142,7 +142,7 @@ if how == 'join' and value then
   if holder ~= token and (grace == 0 or left ~= 0) then
     local waiters = redis.call('ZCARD', queue)
     if waiters < tonumber(at_most) and (grace > 0 or waiters == 0 and holder or not holder and string.byte(value) ~= COUNTED) then
-      add(waiters)
+      add_waiter(waiters)
       if grace == 0 then
         set_mark(value, pttl, holder, grace)
       end
@@ -194,7 +194,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -219,7 +219,7 @@ end
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
 end
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -241,7 +241,7 @@ local have_left = false
 
 -- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
-local function drop(stuck)
+local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
     local _, _, inbox = read(member)
@@ -262,12 +262,12 @@ end
 -- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
 -- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
 -- Returns false when there may be more of them: then the caller has to call again.
-local function drop_stuck()
+local function evict_stalled()
   local stuck = redis.call('GET', claim)
   -- A waiter that was asked, as hinted.lua says, has no lease.
   if not stuck or string.find(stuck, '|', 1, true) then return true end
   if stuck ~= inbox then
-    if not drop({[without_tag(stuck)] = true}) then return false end
+    if not evict({[without_tag(stuck)] = true}) then return false end
     notify(stuck, 'gone||0|0||' .. lock)
   end
   redis.call('DEL', claim)
@@ -276,7 +276,7 @@ end
 -- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
 -- have lost their places, too, and only one of them asks.
 --- @with lock, how, inbox, token
-local function tell_place_lost()
+local function notify_place_lost()
   if not has_waited or how == 'rejoin' then return end
   notify(inbox, 'gone|' .. token .. '|0|0||' .. lock)
 end
@@ -336,10 +336,10 @@ end
 local function must_notify(inbox, text)
   redis.call('PUBLISH', inbox, text)
 end
-local function join()
+local function enqueue()
   if not redis.call('ZSCORE', queue, me) then
-    tell_place_lost()
-    add(redis.call('ZCARD', queue))
+    notify_place_lost()
+    add_waiter(redis.call('ZCARD', queue))
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
     -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
@@ -355,24 +355,24 @@ local left = without_grace(pttl, grace)
 -- Another one has it. In its grace, the lease of a marked lock is over.
 if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(value, '^%%holders|%d+|%d+$') then
   -- Others have left in front of those that are in front now. A foreign client releases without a push: as in release.lua.
-  local function tell_new_front()
-    if have_left then tell(all_told(), holder and math.max(left, 0) or 0, time(), '') end
+  local function notify_new_front()
+    if have_left then notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '') end
   end
   local others_wait = has_waited
   if joins and not redis.call('ZSCORE', queue, me) then
     local waiters, is_full = count_waiters()
     if is_full then
-      tell_new_front()
+      notify_new_front()
       return {2, waiters}
     end
     others_wait = waiters > 0
   end
   if waits then
     -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
-    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
-    join()
+    if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
+    enqueue()
     set_mark(value, pttl, holder, grace)
-    tell_new_front()
+    notify_new_front()
   end
   local in_front = waits and redis.call('ZRANK', queue, me) or -1
   return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
@@ -398,7 +398,7 @@ end
 -- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
 -- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
 --- @with lock, claim
-local function put(next_value, lasts, grace, waiters, next_inbox)
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
@@ -443,7 +443,7 @@ end
 --- @with lock, queue, holders, inbox
 -- Members that one call reads at most, in a few ms: its caller calls again at once.
 local MOST = 2000
-local function look(value)
+local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
   -- The caller has not named them.
@@ -461,7 +461,7 @@ local function look(value)
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
-      local inboxes = drop(stuck)
+      local inboxes = evict(stuck)
       if not inboxes then return false end
       for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
     end
@@ -498,13 +498,13 @@ local function followers_of(rest, first, second)
   end
   return table.concat(members, '', 1, count)
 end
-local function give(next_token, next_ttl, next_inbox, kind, waiters)
+local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
   local lasts = math.min(next_ttl, CLAIM)
-  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local mark, now = set_lock(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
   local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
   local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
-  tell(waiters, lasts, now, next_inbox)
+  notify_waiters(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
@@ -546,7 +546,7 @@ end
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
 -- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 --- @with lock, holders
-local function keep(lasts, value, has)
+local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
@@ -554,12 +554,12 @@ local function keep(lasts, value, has)
   if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
   return px
 end
-local function enter()
+local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. limit .. '|' .. phase
-  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
@@ -581,12 +581,12 @@ end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
 --- @with lock, queue, holders, inbox
-local function tell_each(members, score)
+local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
     if its_kind then
       local left = left_for(number_of(its_kind))
-      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
     end
   end
 end
@@ -599,10 +599,10 @@ local function who_is_inside()
   return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
 end
 
--- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
 -- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
 -- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
-local function let_in(lasts)
+local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
   while looked < MOST and not is_over do
@@ -618,7 +618,7 @@ local function let_in(lasts)
           local waiters = first_two()
           if #waiters == 0 then redis.call('DEL', claim) end
           if next_token == token then return token, waiters end
-          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+          return next_token, grant_one(next_token, next_ttl, next_inbox, its_kind, waiters), true
         end
         is_over = #granted == IN_ONE
         if is_over then
@@ -638,14 +638,14 @@ local function let_in(lasts)
     end
     if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
     have_left = have_left or gone > 0
-    enter()
+    add_holders()
     is_over = is_over or #members < size
     looked, size = looked + gone, TOGETHER
   end
   if have_left and inside > 0 then
     local waiters = first_two()
     local _, _, first = read(waiters[1])
-    tell_each(first == inbox and waiters or all_told())
+    notify_each(first == inbox and waiters or notified_waiters())
   end
   for _, its in ipairs(granted) do
     notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
@@ -661,11 +661,11 @@ end
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
 -- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
--- the first one is one of several, those that may be inside together enter, as `let_in` says.
+-- the first one is one of several, those that may be inside together enter, as `admit_waiters` says.
 --
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
 -- queue, then the lock is set with its expiry, then the waiter is told.
-local function grant()
+local function grant_next()
   local looked, size = 0, 2
   while looked < MOST do
     -- Behind these, the two that are told.
@@ -674,11 +674,11 @@ local function grant()
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and is_there(next_token, next_inbox) then
         -- The n of a kind.
-        if string.byte(kind) == 110 then return let_in() end
+        if string.byte(kind) == 110 then return admit_waiters() end
         local waiters = {members[i + 1], members[i + 2]}
         if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
         if next_token == token then return token, waiters end
-        local lasts = give(next_token, next_ttl, next_inbox, kind, waiters)
+        local lasts = grant_one(next_token, next_ttl, next_inbox, kind, waiters)
         return next_token, lasts
       end
     end
@@ -702,10 +702,10 @@ local function who_keeps_out(its_number)
 end
 -- Others have left in front of those that are in front now. Returns false when the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
-local function tell_those_in_front(holder, left)
-  if inside > 0 then return let_in() ~= false end
+local function notify_front(holder, left)
+  if inside > 0 then return admit_waiters() ~= false end
   -- A foreign client releases without a push: as in release.lua.
-  tell(all_told(), holder and math.max(left, 0) or 0, time(), '')
+  notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '')
   return true
 end
 -- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
@@ -726,7 +726,7 @@ local function find_hinted()
   hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
 end
 
--- Behind `join`.
+-- Behind `enqueue`.
 local function leave_unanswered()
   if hinted and not hinted.answers then
     redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))
@@ -735,60 +735,60 @@ end
 
 -- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
 -- lock lasts.
-local function take(at_least, grace, waiters, granted)
+local function take_lock(at_least, grace, waiters, granted)
   local fence = kind == 'unfenced' and 0 or next_fence(clock, floor)
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)
   if not granted then granted = (how == '0' or how == 'join') and '' or granted_now() end
-  put(token .. granted, lasts, grace, waiters, inbox)
+  set_lock(token .. granted, lasts, grace, waiters, inbox)
   return fence, lasts
 end
 
 if holder == token then
-  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {}, granted)) end
+  if redis.call('EXISTS', queue) == 0 then return (take_lock(left, grace, {}, granted)) end
   redis.call('ZREM', queue, me)
-  return (take(left, grace, first_two(), granted))
+  return (take_lock(left, grace, first_two(), granted))
 end
 -- Several may have it.
 local inside_now
-if not holder and not look(value) then return {3} end
+if not holder and not read_holders(value) then return {3} end
 if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1) end
 local is_over = not inside_now
 if is_over then
   if redis.call('EXISTS', queue) == 0 then
-    tell_place_lost()
-    return (take(0, nil, {}))
+    notify_place_lost()
+    return (take_lock(0, nil, {}))
   end
-  if not drop_stuck() then return {3} end
+  if not evict_stalled() then return {3} end
 end
 if joins and not redis.call('ZSCORE', queue, me) then
   local waiters, is_full = count_waiters()
   if is_full then
-    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+    return have_left and not notify_front(holder, left) and {3} or {2, waiters}
   end
 end
 if not is_over then
   if waits then
     find_hinted()
-    join()
+    enqueue()
     leave_unanswered()
   end
   -- Others may be in front that have room, or are dead.
   if waits or have_left then
-    inside_now, left = let_in()
+    inside_now, left = admit_waiters()
     if inside_now == false then return {3} end
   end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
-  if waits then join() end
-  holder, left = grant()
+  if waits then enqueue() end
+  holder, left = grant_next()
   if holder == false then return {3} end
   granted = inside > 0 and '' or granted_now()
   if not holder or holder == token then
     local waiters = left or {}
-    local fence, lasts = take(0, nil, waiters)
-    tell(waiters, lasts, time(), inbox)
+    local fence, lasts = take_lock(0, nil, waiters)
+    notify_waiters(waiters, lasts, time(), inbox)
     return fence
   end
 end

@@ -52,7 +52,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
     rest = fence % 1000000000
     local by_all = string.format('%%holders|%s|%d%09d', number, (fence - rest) / 1000000000, rest)
     redis.call('SET', KEYS[1], by_all, 'PX', px)
-    -- As in enter.lua. Without the member there is nothing that could expire.
+    -- As in add_holders.lua. Without the member there is nothing that could expire.
     redis.pcall('ZADD', KEYS[5], ends, member)
     if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then
       redis.call('DEL', KEYS[1], KEYS[5])
@@ -166,7 +166,7 @@ local have_left = false
 
 -- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
-local function drop(stuck)
+local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
     local _, _, inbox = read(member)
@@ -193,12 +193,12 @@ end
 -- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
 -- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
 -- Returns false when there may be more of them: then the caller has to call again.
-local function drop_stuck()
+local function evict_stalled()
   local stuck = redis.call('GET', claim)
   -- A waiter that was asked, as hinted.lua says, has no lease.
   if not stuck or string.find(stuck, '|', 1, true) then return true end
   if stuck ~= inbox then
-    if not drop({[without_tag(stuck)] = true}) then return false end
+    if not evict({[without_tag(stuck)] = true}) then return false end
     notify(stuck, 'gone||0|0||' .. lock)
   end
   redis.call('DEL', claim)
@@ -240,7 +240,7 @@ end
 --- @with lock, queue, holders, inbox
 -- Members that one call reads at most, in a few ms: its caller calls again at once.
 local MOST = 2000
-local function look(value)
+local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
   -- The caller has not named them.
@@ -258,7 +258,7 @@ local function look(value)
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
-      local inboxes = drop(stuck)
+      local inboxes = evict(stuck)
       if not inboxes then return false end
       for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
     end
@@ -298,7 +298,7 @@ end
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
 -- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 --- @with lock, holders
-local function keep(lasts, value, has)
+local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
@@ -334,12 +334,12 @@ local function next_fence(clock, floor)
   end
   return fence
 end
-local function enter()
+local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. limit .. '|' .. phase
-  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
@@ -383,7 +383,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -423,7 +423,7 @@ end
 -- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
 -- itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -468,7 +468,7 @@ end
 --- @with lock, claim
 -- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
-local function put(next_value, lasts, grace, waiters, next_inbox)
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
@@ -477,13 +477,13 @@ local function put(next_value, lasts, grace, waiters, next_inbox)
   if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
   return mark
 end
-local function give(next_token, next_ttl, next_inbox, kind, waiters)
+local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
   local lasts = math.min(next_ttl, CLAIM)
-  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local mark, now = set_lock(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
   local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
   local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
-  tell(waiters, lasts, now, next_inbox)
+  notify_waiters(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
@@ -497,12 +497,12 @@ end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
 --- @with lock, queue, holders, inbox
-local function tell_each(members, score)
+local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
     if its_kind then
       local left = left_for(number_of(its_kind))
-      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
     end
   end
 end
@@ -515,10 +515,10 @@ local function who_is_inside()
   return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
 end
 
--- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
 -- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
 -- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
-local function let_in(lasts)
+local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
   while looked < MOST and not is_over do
@@ -534,7 +534,7 @@ local function let_in(lasts)
           local waiters = first_two()
           if #waiters == 0 then redis.call('DEL', claim) end
           if next_token == token then return token, waiters end
-          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+          return next_token, grant_one(next_token, next_ttl, next_inbox, its_kind, waiters), true
         end
         is_over = #granted == IN_ONE
         if is_over then
@@ -554,14 +554,14 @@ local function let_in(lasts)
     end
     if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
     have_left = have_left or gone > 0
-    enter()
+    add_holders()
     is_over = is_over or #members < size
     looked, size = looked + gone, TOGETHER
   end
   if have_left and inside > 0 then
     local waiters = first_two()
     local _, _, first = read(waiters[1])
-    tell_each(first == inbox and waiters or all_told())
+    notify_each(first == inbox and waiters or notified_waiters())
   end
   for _, its in ipairs(granted) do
     notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
@@ -583,7 +583,7 @@ end
 -- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
 -- have lost their places, too, and only one of them asks.
 --- @with lock, how, inbox, token
-local function tell_place_lost()
+local function notify_place_lost()
   if not has_waited or how == 'rejoin' then return end
   notify(inbox, 'gone|' .. token .. '|0|0||' .. lock)
 end
@@ -613,10 +613,10 @@ local function count_waiters()
 end
 -- Others have left in front of those that are in front now. Returns false when the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
-local function tell_those_in_front(holder, left)
-  if inside > 0 then return let_in() ~= false end
+local function notify_front(holder, left)
+  if inside > 0 then return admit_waiters() ~= false end
   -- A foreign client releases without a push: as in release.lua.
-  tell(all_told(), holder and math.max(left, 0) or 0, time(), '')
+  notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '')
   return true
 end
 -- The caller, `me`, has a place in the queue from now on.
@@ -628,7 +628,7 @@ end
 -- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
 -- stay for ever: without this waiter, it has that of the others, or is gone.
 --- @with queue, me
-local function add(waiters)
+local function add_waiter(waiters)
   redis.call('ZADD', queue, time(), me)
   if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then
     redis.call('ZREM', queue, me)
@@ -639,10 +639,10 @@ local function add(waiters)
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
 end
-local function join()
+local function enqueue()
   if not redis.call('ZSCORE', queue, me) then
-    tell_place_lost()
-    add(redis.call('ZCARD', queue))
+    notify_place_lost()
+    add_waiter(redis.call('ZCARD', queue))
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
     -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
@@ -669,7 +669,7 @@ local function find_hinted()
   hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
 end
 
--- Behind `join`.
+-- Behind `enqueue`.
 local function leave_unanswered()
   if hinted and not hinted.answers then
     redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))
@@ -683,7 +683,7 @@ local function pass_over()
   if not hinted or hinted.answers or hinted.waited < CLAIM + 0 or redis.call('ZRANGE', queue, 0, 0)[1] ~= hinted.member then
     return true
   end
-  local inboxes = drop({[without_tag(hinted.inbox)] = true})
+  local inboxes = evict({[without_tag(hinted.inbox)] = true})
   if not inboxes then return false end
   redis.call('DEL', claim)
   hinted = nil
@@ -715,34 +715,34 @@ local left = without_grace(pttl, grace)
 if holder == token then
   redis.call('ZREM', queue, me)
   admit(mine, number, math.max(lasts, left))
-  enter()
-  if let_in(lasts) == false then return {3} end
+  add_holders()
+  if admit_waiters(lasts) == false then return {3} end
   return tonumber(phase)
 end
-if not holder and not look(value) then return {3} end
+if not holder and not read_holders(value) then return {3} end
 local score = limit and redis.call('ZSCORE', holders, mine)
 if score then
   redis.call('ZREM', queue, me)
   local ends = math.max(now_ms() + lasts + 1, math.floor(score))
-  keep(ends - now_ms(), false, redis.call('PTTL', lock))
+  extend_counted(ends - now_ms(), false, redis.call('PTTL', lock))
   redis.call('ZADD', holders, string.format('%.0f', ends), mine)
   return tonumber(phase)
 end
 
 local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
 if waiters == 0 and (is_over or limit) and has_room(number) then
-  tell_place_lost()
+  notify_place_lost()
   admit(mine, number, lasts)
-  enter()
+  add_holders()
   return tonumber(phase)
 end
-if is_over and waiters > 0 and not drop_stuck() then return {3} end
+if is_over and waiters > 0 and not evict_stalled() then return {3} end
 local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
   local is_full
   waiters, is_full = count_waiters()
   if is_full then
-    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+    return have_left and not notify_front(holder, left) and {3} or {2, waiters}
   end
   others_wait = waiters > 0
 end
@@ -750,26 +750,26 @@ end
 if not limit and not is_over then
   if waits then
     -- As in acquire.lua.
-    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
-    join()
+    if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
+    enqueue()
     set_mark(value, pttl, holder, grace)
-    if have_left then tell_those_in_front(holder, left) end
+    if have_left then notify_front(holder, left) end
   end
   holder = holder or string.sub(value, 1, SHOWN)
 else
   find_hinted()
   if has_room(number) and not pass_over() then return {3} end
   if waits then
-    join()
+    enqueue()
     leave_unanswered()
   end
-  holder, left = let_in(lasts)
+  holder, left = admit_waiters(lasts)
   if holder == false then return {3} end
   if holder == token then return tonumber(phase) end
   -- Those that waited have entered, or were dead.
   if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number) then
     admit(mine, number, lasts)
-    enter()
+    add_holders()
     return tonumber(phase)
   end
   if inside > 0 and has_room(number) then left = hint_first(left) end

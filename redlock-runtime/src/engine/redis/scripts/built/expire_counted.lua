@@ -78,7 +78,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -143,7 +143,7 @@ local have_left = false
 
 -- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
-local function drop(stuck)
+local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
     local _, _, inbox = read(member)
@@ -158,7 +158,7 @@ local function drop(stuck)
   have_left = have_left or #gone > 0
   return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
 end
-local function look(value)
+local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
   -- The caller has not named them.
@@ -176,7 +176,7 @@ local function look(value)
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
-      local inboxes = drop(stuck)
+      local inboxes = evict(stuck)
       if not inboxes then return false end
       for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
     end
@@ -190,7 +190,7 @@ end
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
 -- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 --- @with lock, holders
-local function keep(lasts, value, has)
+local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
@@ -201,12 +201,12 @@ end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
 --- @with lock, queue, holders, inbox
-local function tell_each(members, score)
+local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
     if its_kind then
       local left = left_for(number_of(its_kind))
-      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
     end
   end
 end
@@ -221,17 +221,17 @@ local function shorten()
   redis.call('PEXPIRE', holders, px)
 end
 
-if not look(value_of(lock)) then return 2 end
+if not read_holders(value_of(lock)) then return 2 end
 if limit then
   if not redis.call('ZSCORE', holders, mine) then return 0 end
   local lasts = ttl + 1
   -- And half a ms: its process, which lets it end, is not stuck.
-  local px = keep(lasts + 1, false, redis.call('PTTL', lock))
+  local px = extend_counted(lasts + 1, false, redis.call('PTTL', lock))
   -- First what a full server allows.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
   shorten()
-  tell_each(first_two())
+  notify_each(first_two())
   return 1
 end
 
@@ -285,7 +285,7 @@ end
 end
 -- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
 --- @with queue
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -296,6 +296,6 @@ local answer, lasts = extend(lock, token, ttl, true)
 if lasts then
   -- As in renew.lua.
   redis.call('DEL', claim)
-  tell(all_told(), lasts, time(), '')
+  notify_waiters(notified_waiters(), lasts, time(), '')
 end
 return answer

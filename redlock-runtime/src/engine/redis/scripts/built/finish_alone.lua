@@ -77,7 +77,7 @@ local function set_record(fingerprint, state, runner, token, result, lasts)
 end
 
 local NO_RECORD = 'ERR the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix'
-local function keep_result(value, fingerprint, lasts, runner, how, result)
+local function store_result(value, fingerprint, lasts, runner, how, result)
   local found = recorded()
   if found == nil then return redis.error_reply(NO_RECORD) end
   local is_held, is_done = parse(value) == token, found and found.result
@@ -102,5 +102,5 @@ local function keep_result(value, fingerprint, lasts, runner, how, result)
   end
   return nil, is_held, is_done
 end
-local answer, is_held = keep_result(value_of(lock), ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
+local answer, is_held = store_result(value_of(lock), ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
 return answer or is_held and redis.call('DEL', lock) or 0

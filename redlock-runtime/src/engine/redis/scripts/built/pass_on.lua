@@ -82,7 +82,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -107,7 +107,7 @@ end
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
 end
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -131,8 +131,8 @@ if holder ~= ARGV[#ARGV] then granted = '=' .. string.sub(time(), 1, -7) end
 redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
 -- Those that have left were told when to ask. And as in renew.lua.
 if has_places or ARGV[3] == 'exactly' then
-  local waiters = all_told()
+  local waiters = notified_waiters()
   if #waiters == 0 or ARGV[3] == 'exactly' then redis.call('DEL', claim) end
-  tell(waiters, lasts, time(), '')
+  notify_waiters(waiters, lasts, time(), '')
 end
 return 1

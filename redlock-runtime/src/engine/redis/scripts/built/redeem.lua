@@ -83,7 +83,7 @@ end
 --- @with lock, claim
 -- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
-local function put(next_value, lasts, grace, waiters, next_inbox)
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
@@ -128,7 +128,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -153,7 +153,7 @@ end
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
 end
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -167,9 +167,9 @@ local left = value and without_grace(redis.call('PTTL', lock), grace)
 -- In its grace, the time of the ticket is over.
 if not value or grace > 0 and left == 0 then return -2 end
 if holder ~= token and holder ~= ARGV[8] then return -1 end
-local waiters = redis.call('EXISTS', queue) == 1 and all_told() or {}
+local waiters = redis.call('EXISTS', queue) == 1 and notified_waiters() or {}
 local fence, lasts = kind == 'unfenced' and 0 or next_fence(clock, floor), tonumber(ttl)
 if holder == token then lasts = math.max(lasts, left) else granted = granted_now() end
-put(token .. granted, lasts, grace, waiters, inbox)
-tell(waiters, lasts, time(), '')
+set_lock(token .. granted, lasts, grace, waiters, inbox)
+notify_waiters(waiters, lasts, time(), '')
 return fence

@@ -87,7 +87,7 @@ local function followers_of(rest, first, second)
 end
 
 -- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
--- `tell` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
+-- `notify_waiters` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
 -- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
 -- texts. And each function of the long way takes longer to make than to call.
 
@@ -225,7 +225,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -256,7 +256,7 @@ local have_left = false
 
 -- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
-local function drop(stuck)
+local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
     local _, _, inbox = read(member)
@@ -275,12 +275,12 @@ end
 -- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
 -- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
 -- Returns false when there may be more of them: then the caller has to call again.
-local function drop_stuck()
+local function evict_stalled()
   local stuck = redis.call('GET', claim)
   -- A waiter that was asked, as hinted.lua says, has no lease.
   if not stuck or string.find(stuck, '|', 1, true) then return true end
   if stuck ~= inbox then
-    if not drop({[without_tag(stuck)] = true}) then return false end
+    if not evict({[without_tag(stuck)] = true}) then return false end
     notify(stuck, 'gone||0|0||' .. lock)
   end
   redis.call('DEL', claim)
@@ -298,12 +298,12 @@ local function release(value, passed_on)
 
   -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
   -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
-  local function leave()
+  local function leave_queue()
     local place = redis.call('ZRANK', queue, me) or 2
     for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
     if place > 1 then return redis.call('ZREM', queue, me, unpack(followers)) end
     -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
-    if holder and grace == 0 then drop_stuck() end
+    if holder and grace == 0 then evict_stalled() end
     local gone, waiters = {[me] = true}, {}
     for _, member in ipairs(followers) do gone[member] = true end
     for _, member in ipairs(redis.call('ZRANGE', queue, 0, #followers + 2)) do
@@ -317,12 +317,12 @@ local function release(value, passed_on)
       set_mark(value, pttl, holder, grace)
       left = math.max(without_grace(pttl, grace), 0)
     end
-    tell(waiters, left, time(), '')
+    notify_waiters(waiters, left, time(), '')
   end
 
   local is_counted = value and string.find(value, '^%%holders|%d+|%d+$')
   if not is_held and not is_counted then
-    leave()
+    leave_queue()
     if holder or redis.call('EXISTS', lock) == 1 then return 0 end
   end
 
@@ -362,7 +362,7 @@ end
 -- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
 -- Returns false when the caller has to call again.
 --- @with lock, queue, holders, inbox
-local function look(value)
+local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
   -- The caller has not named them.
@@ -380,7 +380,7 @@ local function look(value)
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
-      local inboxes = drop(stuck)
+      local inboxes = evict(stuck)
       if not inboxes then return false end
       for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
     end
@@ -447,7 +447,7 @@ end
 -- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
 -- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
 --- @with lock, claim
-local function put(next_value, lasts, grace, waiters, next_inbox)
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
@@ -456,13 +456,13 @@ local function put(next_value, lasts, grace, waiters, next_inbox)
   if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
   return mark
 end
-local function give(next_token, next_ttl, next_inbox, kind, waiters)
+local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
   local lasts = math.min(next_ttl, CLAIM)
-  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local mark, now = set_lock(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
   local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
   local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
-  tell(waiters, lasts, now, next_inbox)
+  notify_waiters(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
@@ -484,7 +484,7 @@ local function first_two()
 end
 -- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
 --- @with queue
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -522,7 +522,7 @@ end
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
 -- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 --- @with lock, holders
-local function keep(lasts, value, has)
+local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
@@ -530,12 +530,12 @@ local function keep(lasts, value, has)
   if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
   return px
 end
-local function enter()
+local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. limit .. '|' .. phase
-  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
@@ -557,12 +557,12 @@ end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
 --- @with lock, queue, holders, inbox
-local function tell_each(members, score)
+local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
     if its_kind then
       local left = left_for(number_of(its_kind))
-      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
     end
   end
 end
@@ -575,10 +575,10 @@ local function who_is_inside()
   return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
 end
 
--- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
 -- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
 -- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
-local function let_in(lasts)
+local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
   while looked < MOST and not is_over do
@@ -594,7 +594,7 @@ local function let_in(lasts)
           local waiters = first_two()
           if #waiters == 0 then redis.call('DEL', claim) end
           if next_token == token then return token, waiters end
-          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+          return next_token, grant_one(next_token, next_ttl, next_inbox, its_kind, waiters), true
         end
         is_over = #granted == IN_ONE
         if is_over then
@@ -614,14 +614,14 @@ local function let_in(lasts)
     end
     if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
     have_left = have_left or gone > 0
-    enter()
+    add_holders()
     is_over = is_over or #members < size
     looked, size = looked + gone, TOGETHER
   end
   if have_left and inside > 0 then
     local waiters = first_two()
     local _, _, first = read(waiters[1])
-    tell_each(first == inbox and waiters or all_told())
+    notify_each(first == inbox and waiters or notified_waiters())
   end
   for _, its in ipairs(granted) do
     notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
@@ -635,11 +635,11 @@ end
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
 -- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
--- the first one is one of several, those that may be inside together enter, as `let_in` says.
+-- the first one is one of several, those that may be inside together enter, as `admit_waiters` says.
 --
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
 -- queue, then the lock is set with its expiry, then the waiter is told.
-local function grant()
+local function grant_next()
   local looked, size = 0, 2
   while looked < MOST do
     -- Behind these, the two that are told.
@@ -648,11 +648,11 @@ local function grant()
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and is_there(next_token, next_inbox) then
         -- The n of a kind.
-        if string.byte(kind) == 110 then return let_in() end
+        if string.byte(kind) == 110 then return admit_waiters() end
         local waiters = {members[i + 1], members[i + 2]}
         if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
         if next_token == token then return token, waiters end
-        local lasts = give(next_token, next_ttl, next_inbox, kind, waiters)
+        local lasts = grant_one(next_token, next_ttl, next_inbox, kind, waiters)
         return next_token, lasts
       end
     end
@@ -665,12 +665,12 @@ local function grant()
   end
   return false
 end
--- Behind one that has left: those enter that have room now. If `let_in` tells nobody, the first two are told, if it had a place among
+-- Behind one that has left: those enter that have room now. If `admit_waiters` tells nobody, the first two are told, if it had a place among
 -- them or was inside, with this score. Returns false when the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
-local function let_others_in(place, score)
-  local who, _, are_told = let_in()
-  if who and not are_told and (score or place and place < 2) then tell_each(first_two(), score) end
+local function admit_next(place, score)
+  local who, _, are_told = admit_waiters()
+  if who and not are_told and (score or place and place < 2) then notify_each(first_two(), score) end
   if who == nil then
     -- As in release.lua.
     redis.call('DEL', lock)
@@ -701,7 +701,7 @@ local function leave_free()
   return told > 0
 end
   if not is_held and is_counted then
-    if not look(value) then return 2 end
+    if not read_holders(value) then return 2 end
     local place, score = redis.call('ZRANK', queue, me), nil
     redis.call('ZREM', queue, me, unpack(followers))
     -- A process that does not know any more what it was granted does not know how many it has allowed.
@@ -711,16 +711,16 @@ end
         inside = inside - redis.call('ZREM', holders, member)
       end
     end
-    return not let_others_in(place, score) and 2 or score and 1 or 0
+    return not admit_next(place, score) and 2 or score and 1 or 0
   end
   if not is_held then
     -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
-    if not drop_stuck() or grant() == false then return 2 end
+    if not evict_stalled() or grant_next() == false then return 2 end
     return 0
   end
   redis.call('ZREM', queue, me, unpack(followers))
   if leave_free() then return 1 end
-  local next_holder = grant()
+  local next_holder = grant_next()
   if next_holder == false then return 2 end
   -- The lock first, and alone: while a slot of a Cluster moves, a command that names a key that does not exist is refused.
   if not next_holder then

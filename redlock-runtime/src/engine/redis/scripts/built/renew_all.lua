@@ -26,7 +26,7 @@ end
 -- One command, and for a client that watches one read of a key less, which a server before 7.2 notes for all keys of the call.
 -- A server before 7.0 knows no GT, and 0 is also the answer where the key never expires.
 local knows_gt = true
-local function keep_at_least(key, px)
+local function extend_to(key, px)
   local answer = knows_gt and redis.pcall('PEXPIRE', key, px, 'GT')
   if answer == 1 then return 1 end
   knows_gt = type(answer) == 'number'
@@ -46,7 +46,7 @@ for i, key in ipairs(KEYS) do
   if value == token then
     -- As text where it can be: a server before 7.2 takes longer over a number among the arguments of a command.
     local px = ARGV[2 * i]
-    answers[i] = keep_at_least(key, grace > 0 and string.format('%d', px + grace) or px)
+    answers[i] = extend_to(key, grace > 0 and string.format('%d', px + grace) or px)
   else
     answers[i] = value and 0 or -1
   end

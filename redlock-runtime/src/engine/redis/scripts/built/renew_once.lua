@@ -129,7 +129,7 @@ local function first_behind(their_inbox)
     end
   end
 end
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}
@@ -154,7 +154,7 @@ end
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
 end
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])
@@ -162,7 +162,7 @@ local function all_told()
   return waiters
 end
   redis.call('DEL', KEYS[4])
-  tell(all_told(), lasts, time(), '')
+  notify_waiters(notified_waiters(), lasts, time(), '')
 end
 return answer
 end

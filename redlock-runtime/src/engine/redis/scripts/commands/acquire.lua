@@ -2,7 +2,7 @@
 -- KEYS[1] the lock
 -- KEYS[2] its queue: see member.lua
 -- KEYS[3] the clock of fencing tokens, one per server
--- KEYS[4] the claim: see put.lua
+-- KEYS[4] the claim: see set_lock.lua
 -- KEYS[5] the holders of a counted lock: see counted.lua. A caller that knows of none leaves them out, and calls again where there are some
 -- ARGV[1] token   ARGV[2] ttl in ms
 -- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
@@ -50,7 +50,7 @@ inbox, kind = inbox or '', kind or ''
 --- @include "set_mark" (lock)
 --- @include "time"
 --- @include "me" (token, ttl, inbox, kind)
---- @include "add" (queue, me)
+--- @include "add_waiter" (queue, me)
 
 -- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. Equals the long way
 -- below. The first byte of the value of a counted lock is a %. A token has none.
@@ -63,7 +63,7 @@ if how == 'join' and value then
   if holder ~= token and (grace == 0 or left ~= 0) then
     local waiters = redis.call('ZCARD', queue)
     if waiters < tonumber(at_most) and (grace > 0 or waiters == 0 and holder or not holder and string.byte(value) ~= COUNTED) then
-      add(waiters)
+      add_waiter(waiters)
       if grace == 0 then
         set_mark(value, pttl, holder, grace)
       end
@@ -74,13 +74,13 @@ end
 
 local leaves = false
 --- @include "asks" (how)
---- @include "tell" (lock, queue, inbox)
---- @include "all_told" (queue)
---- @include "drop" (queue)
+--- @include "notify_waiters" (lock, queue, inbox)
+--- @include "notified_waiters" (queue)
+--- @include "evict" (queue)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
---- @include "tell_place_lost" (lock, how, inbox, token)
+--- @include "notify_place_lost" (lock, how, inbox, token)
 --- @include "count_waiters" (lock, queue, token, leaves, at_most)
---- @include "join" (lock, queue, how, inbox, token, me)
+--- @include "enqueue" (lock, queue, how, inbox, token, me)
 
 local holder, grace, granted = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
@@ -88,24 +88,24 @@ local left = without_grace(pttl, grace)
 -- Another one has it. In its grace, the lease of a marked lock is over.
 if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(value, '^%%holders|%d+|%d+$') then
   -- Others have left in front of those that are in front now. A foreign client releases without a push: as in release.lua.
-  local function tell_new_front()
-    if have_left then tell(all_told(), holder and math.max(left, 0) or 0, time(), '') end
+  local function notify_new_front()
+    if have_left then notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '') end
   end
   local others_wait = has_waited
   if joins and not redis.call('ZSCORE', queue, me) then
     local waiters, is_full = count_waiters()
     if is_full then
-      tell_new_front()
+      notify_new_front()
       return {2, waiters}
     end
     others_wait = waiters > 0
   end
   if waits then
     -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
-    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
-    join()
+    if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
+    enqueue()
     set_mark(value, pttl, holder, grace)
-    tell_new_front()
+    notify_new_front()
   end
   local in_front = waits and redis.call('ZRANK', queue, me) or -1
   return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
@@ -115,71 +115,71 @@ end
 --- @include "claim"
 --- @include "first_two" (queue)
 --- @include "granted_now"
---- @include "put" (lock, claim)
+--- @include "set_lock" (lock, claim)
 --- @include "counted" (holders)
---- @include "look" (lock, queue, holders, inbox)
---- @include "let_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "read_holders" (lock, queue, holders, inbox)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "who_keeps_out" (queue, holders)
---- @include "tell_those_in_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "notify_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "hinted" (queue, claim, holders, inbox)
 
 -- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
 -- lock lasts.
-local function take(at_least, grace, waiters, granted)
+local function take_lock(at_least, grace, waiters, granted)
   local fence = kind == 'unfenced' and 0 or next_fence(clock, floor)
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)
   if not granted then granted = (how == '0' or how == 'join') and '' or granted_now() end
-  put(token .. granted, lasts, grace, waiters, inbox)
+  set_lock(token .. granted, lasts, grace, waiters, inbox)
   return fence, lasts
 end
 
 if holder == token then
-  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {}, granted)) end
+  if redis.call('EXISTS', queue) == 0 then return (take_lock(left, grace, {}, granted)) end
   redis.call('ZREM', queue, me)
-  return (take(left, grace, first_two(), granted))
+  return (take_lock(left, grace, first_two(), granted))
 end
 -- Several may have it.
 local inside_now
-if not holder and not look(value) then return {3} end
+if not holder and not read_holders(value) then return {3} end
 if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1) end
 local is_over = not inside_now
 if is_over then
   if redis.call('EXISTS', queue) == 0 then
-    tell_place_lost()
-    return (take(0, nil, {}))
+    notify_place_lost()
+    return (take_lock(0, nil, {}))
   end
-  if not drop_stuck() then return {3} end
+  if not evict_stalled() then return {3} end
 end
 if joins and not redis.call('ZSCORE', queue, me) then
   local waiters, is_full = count_waiters()
   if is_full then
-    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+    return have_left and not notify_front(holder, left) and {3} or {2, waiters}
   end
 end
 if not is_over then
   if waits then
     find_hinted()
-    join()
+    enqueue()
     leave_unanswered()
   end
   -- Others may be in front that have room, or are dead.
   if waits or have_left then
-    inside_now, left = let_in()
+    inside_now, left = admit_waiters()
     if inside_now == false then return {3} end
   end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
-  if waits then join() end
-  holder, left = grant()
+  if waits then enqueue() end
+  holder, left = grant_next()
   if holder == false then return {3} end
   granted = inside > 0 and '' or granted_now()
   if not holder or holder == token then
     local waiters = left or {}
-    local fence, lasts = take(0, nil, waiters)
-    tell(waiters, lasts, time(), inbox)
+    local fence, lasts = take_lock(0, nil, waiters)
+    notify_waiters(waiters, lasts, time(), inbox)
     return fence
   end
 end

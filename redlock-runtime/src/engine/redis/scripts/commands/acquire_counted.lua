@@ -49,7 +49,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
     rest = fence % 1000000000
     local by_all = string.format('%%holders|%s|%d%09d', number, (fence - rest) / 1000000000, rest)
     redis.call('SET', KEYS[1], by_all, 'PX', px)
-    -- As in enter.lua. Without the member there is nothing that could expire.
+    -- As in add_holders.lua. Without the member there is nothing that could expire.
     redis.pcall('ZADD', KEYS[5], ends, member)
     if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then
       redis.call('DEL', KEYS[1], KEYS[5])
@@ -86,19 +86,19 @@ local leaves = false
 --- @include "set_mark" (lock)
 --- @include "granted_now"
 --- @include "asks" (how)
---- @include "drop" (queue)
+--- @include "evict" (queue)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
 --- @include "counted" (holders)
---- @include "look" (lock, queue, holders, inbox)
+--- @include "read_holders" (lock, queue, holders, inbox)
 --- @include "has_room" (holders)
---- @include "keep" (lock, holders)
---- @include "enter" (lock, clock, claim, holders, floor)
---- @include "let_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "extend_counted" (lock, holders)
+--- @include "add_holders" (lock, clock, claim, holders, floor)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "who_keeps_out" (queue, holders)
---- @include "tell_place_lost" (lock, how, inbox, token)
+--- @include "notify_place_lost" (lock, how, inbox, token)
 --- @include "count_waiters" (lock, queue, token, leaves, at_most)
---- @include "tell_those_in_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
---- @include "join" (lock, queue, how, inbox, token, me)
+--- @include "notify_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "enqueue" (lock, queue, how, inbox, token, me)
 --- @include "hinted" (queue, claim, holders, inbox)
 --- @include "pass_over" (lock, queue, claim, holders, inbox)
 
@@ -111,34 +111,34 @@ local left = without_grace(pttl, grace)
 if holder == token then
   redis.call('ZREM', queue, me)
   admit(mine, number, math.max(lasts, left))
-  enter()
-  if let_in(lasts) == false then return {3} end
+  add_holders()
+  if admit_waiters(lasts) == false then return {3} end
   return tonumber(phase)
 end
-if not holder and not look(value) then return {3} end
+if not holder and not read_holders(value) then return {3} end
 local score = limit and redis.call('ZSCORE', holders, mine)
 if score then
   redis.call('ZREM', queue, me)
   local ends = math.max(now_ms() + lasts + 1, math.floor(score))
-  keep(ends - now_ms(), false, redis.call('PTTL', lock))
+  extend_counted(ends - now_ms(), false, redis.call('PTTL', lock))
   redis.call('ZADD', holders, string.format('%.0f', ends), mine)
   return tonumber(phase)
 end
 
 local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
 if waiters == 0 and (is_over or limit) and has_room(number) then
-  tell_place_lost()
+  notify_place_lost()
   admit(mine, number, lasts)
-  enter()
+  add_holders()
   return tonumber(phase)
 end
-if is_over and waiters > 0 and not drop_stuck() then return {3} end
+if is_over and waiters > 0 and not evict_stalled() then return {3} end
 local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
   local is_full
   waiters, is_full = count_waiters()
   if is_full then
-    return have_left and not tell_those_in_front(holder, left) and {3} or {2, waiters}
+    return have_left and not notify_front(holder, left) and {3} or {2, waiters}
   end
   others_wait = waiters > 0
 end
@@ -146,26 +146,26 @@ end
 if not limit and not is_over then
   if waits then
     -- As in acquire.lua.
-    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
-    join()
+    if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
+    enqueue()
     set_mark(value, pttl, holder, grace)
-    if have_left then tell_those_in_front(holder, left) end
+    if have_left then notify_front(holder, left) end
   end
   holder = holder or string.sub(value, 1, SHOWN)
 else
   find_hinted()
   if has_room(number) and not pass_over() then return {3} end
   if waits then
-    join()
+    enqueue()
     leave_unanswered()
   end
-  holder, left = let_in(lasts)
+  holder, left = admit_waiters(lasts)
   if holder == false then return {3} end
   if holder == token then return tonumber(phase) end
   -- Those that waited have entered, or were dead.
   if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number) then
     admit(mine, number, lasts)
-    enter()
+    add_holders()
     return tonumber(phase)
   end
   if inside > 0 and has_room(number) then left = hint_first(left) end

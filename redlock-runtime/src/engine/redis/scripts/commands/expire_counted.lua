@@ -11,11 +11,11 @@ local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 --- @include "value_of"
 --- @include "mine" (token, inbox, kind)
 --- @include "first_two" (queue)
---- @include "tell" (lock, queue, inbox)
+--- @include "notify_waiters" (lock, queue, inbox)
 --- @include "counted" (holders)
---- @include "look" (lock, queue, holders, inbox)
---- @include "keep" (lock, holders)
---- @include "tell_each" (lock, queue, holders, inbox)
+--- @include "read_holders" (lock, queue, holders, inbox)
+--- @include "extend_counted" (lock, holders)
+--- @include "notify_each" (lock, queue, holders, inbox)
 
 -- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
 local function shorten()
@@ -27,26 +27,26 @@ local function shorten()
   redis.call('PEXPIRE', holders, px)
 end
 
-if not look(value_of(lock)) then return 2 end
+if not read_holders(value_of(lock)) then return 2 end
 if limit then
   if not redis.call('ZSCORE', holders, mine) then return 0 end
   local lasts = ttl + 1
   -- And half a ms: its process, which lets it end, is not stuck.
-  local px = keep(lasts + 1, false, redis.call('PTTL', lock))
+  local px = extend_counted(lasts + 1, false, redis.call('PTTL', lock))
   -- First what a full server allows.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
   shorten()
-  tell_each(first_two())
+  notify_each(first_two())
   return 1
 end
 
 --- @include "extend"
---- @include "all_told" (queue)
+--- @include "notified_waiters" (queue)
 local answer, lasts = extend(lock, token, ttl, true)
 if lasts then
   -- As in renew.lua.
   redis.call('DEL', claim)
-  tell(all_told(), lasts, time(), '')
+  notify_waiters(notified_waiters(), lasts, time(), '')
 end
 return answer

@@ -10,9 +10,9 @@ local lock, queue, clock, claim, holders, record = unpack(KEYS)
 local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
 inbox, kind = inbox or '', kind or ''
 --- @include "value_of"
---- @include "keep_result" (token, record)
+--- @include "store_result" (token, record)
 local value = value_of(lock)
-local answer, is_held, is_done = keep_result(value, ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
+local answer, is_held, is_done = store_result(value, ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
 if answer then return answer end
 
 --- @include "together"

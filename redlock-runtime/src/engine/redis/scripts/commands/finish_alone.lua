@@ -4,6 +4,6 @@
 -- Idempotent by token, as finish.lua.
 local lock, token, record = KEYS[1], ARGV[1], KEYS[6]
 --- @include "value_of"
---- @include "keep_result" (token, record)
-local answer, is_held = keep_result(value_of(lock), ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
+--- @include "store_result" (token, record)
+local answer, is_held = store_result(value_of(lock), ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
 return answer or is_held and redis.call('DEL', lock) or 0

@@ -12,8 +12,8 @@ local before = state()
 if redis.call('EXISTS', lock) == 1 then
   if before[6] then redis.call('DEL', holders) end
   -- It is in its grace.
-  if not before[1] and not drop_stuck() then return {3} end
-  local next_holder = grant()
+  if not before[1] and not evict_stalled() then return {3} end
+  local next_holder = grant_next()
   if next_holder == false then return {3} end
   if not next_holder then
     -- As in release.lua.

@@ -11,8 +11,8 @@ local lock, queue, claim, inbox = KEYS[1], KEYS[2], KEYS[4], ARGV[4]
 --- @include "value_of"
 --- @include "parse"
 --- @include "without_grace"
---- @include "tell" (lock, queue, inbox)
---- @include "all_told" (queue)
+--- @include "notify_waiters" (lock, queue, inbox)
+--- @include "notified_waiters" (queue)
 local holder, grace, granted = parse(value_of(lock))
 local has_places, is_held, places = ARGV[5] ~= '', holder == ARGV[1], {}
 for i = 6, #ARGV do
@@ -30,8 +30,8 @@ if holder ~= ARGV[#ARGV] then granted = '=' .. string.sub(time(), 1, -7) end
 redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
 -- Those that have left were told when to ask. And as in renew.lua.
 if has_places or ARGV[3] == 'exactly' then
-  local waiters = all_told()
+  local waiters = notified_waiters()
   if #waiters == 0 or ARGV[3] == 'exactly' then redis.call('DEL', claim) end
-  tell(waiters, lasts, time(), '')
+  notify_waiters(waiters, lasts, time(), '')
 end
 return 1

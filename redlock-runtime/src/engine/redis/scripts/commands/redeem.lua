@@ -11,9 +11,9 @@ local token, ttl, _, inbox, _, floor, kind = unpack(ARGV)
 --- @include "parse"
 --- @include "without_grace"
 --- @include "granted_now"
---- @include "put" (lock, claim)
---- @include "tell" (lock, queue, inbox)
---- @include "all_told" (queue)
+--- @include "set_lock" (lock, claim)
+--- @include "notify_waiters" (lock, queue, inbox)
+--- @include "notified_waiters" (queue)
 
 local value = value_of(lock)
 local holder, grace, granted = parse(value)
@@ -21,9 +21,9 @@ local left = value and without_grace(redis.call('PTTL', lock), grace)
 -- In its grace, the time of the ticket is over.
 if not value or grace > 0 and left == 0 then return -2 end
 if holder ~= token and holder ~= ARGV[8] then return -1 end
-local waiters = redis.call('EXISTS', queue) == 1 and all_told() or {}
+local waiters = redis.call('EXISTS', queue) == 1 and notified_waiters() or {}
 local fence, lasts = kind == 'unfenced' and 0 or next_fence(clock, floor), tonumber(ttl)
 if holder == token then lasts = math.max(lasts, left) else granted = granted_now() end
-put(token .. granted, lasts, grace, waiters, inbox)
-tell(waiters, lasts, time(), '')
+set_lock(token .. granted, lasts, grace, waiters, inbox)
+notify_waiters(waiters, lasts, time(), '')
 return fence

@@ -42,18 +42,18 @@ local leaves = true
 --- @include "me" (token, ttl, inbox, kind)
 --- @include "mine" (token, inbox, kind)
 --- @include "counted" (holders)
---- @include "look" (lock, queue, holders, inbox)
---- @include "let_others_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "read_holders" (lock, queue, holders, inbox)
+--- @include "admit_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "leave_free" (lock, queue, claim, how, token, leaves)
 --- @include "release" (lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
 
-if not look(type(value) == 'string' and value) then return 2 end
+if not read_holders(type(value) == 'string' and value) then return 2 end
 if limit then
   local score, place = redis.call('ZSCORE', holders, mine), redis.call('ZRANK', queue, me)
   if redis.call('ZREM', holders, mine) == 1 then inside = inside - 1 end
   redis.call('ZREM', queue, me)
   if inside == 0 and leave_free() then return score and 1 or 0 end
-  if let_others_in(place, score) then return score and 1 or 0 end
+  if admit_next(place, score) then return score and 1 or 0 end
   -- So that the next call finds it, too.
   if score then redis.call('ZADD', holders, score, mine) end
   return 2

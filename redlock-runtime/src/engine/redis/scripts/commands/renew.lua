@@ -11,9 +11,9 @@ local answer, lasts = extend(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'exactly')
 if lasts and ARGV[3] == 'exactly' then
   local lock, queue, inbox = KEYS[1], KEYS[2], ARGV[4]
   --- @include "time"
-  --- @include "tell" (lock, queue, inbox)
-  --- @include "all_told" (queue)
+  --- @include "notify_waiters" (lock, queue, inbox)
+  --- @include "notified_waiters" (queue)
   redis.call('DEL', KEYS[4])
-  tell(all_told(), lasts, time(), '')
+  notify_waiters(notified_waiters(), lasts, time(), '')
 end
 return answer

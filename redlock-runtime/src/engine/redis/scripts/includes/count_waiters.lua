@@ -3,7 +3,7 @@
 --- @with lock, queue, token, leaves, at_most
 --- @include "time"
 --- @include "read"
---- @include "drop" (queue)
+--- @include "evict" (queue)
 --- @include "is_there" (lock, token, leaves)
 
 -- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.

@@ -5,16 +5,16 @@
 --- @include "read"
 --- @include "is_there" (lock, token, leaves)
 --- @include "grant_one" (lock, queue, clock, claim, floor, inbox)
---- @include "let_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
 -- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
--- the first one is one of several, those that may be inside together enter, as `let_in` says.
+-- the first one is one of several, those that may be inside together enter, as `admit_waiters` says.
 --
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
 -- queue, then the lock is set with its expiry, then the waiter is told.
-local function grant()
+local function grant_next()
   local looked, size = 0, 2
   while looked < MOST do
     -- Behind these, the two that are told.
@@ -23,11 +23,11 @@ local function grant()
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and is_there(next_token, next_inbox) then
         -- The n of a kind.
-        if string.byte(kind) == 110 then return let_in() end
+        if string.byte(kind) == 110 then return admit_waiters() end
         local waiters = {members[i + 1], members[i + 2]}
         if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
         if next_token == token then return token, waiters end
-        local lasts = give(next_token, next_ttl, next_inbox, kind, waiters)
+        local lasts = grant_one(next_token, next_ttl, next_inbox, kind, waiters)
         return next_token, lasts
       end
     end

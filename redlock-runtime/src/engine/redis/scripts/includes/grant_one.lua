@@ -6,16 +6,16 @@
 --- @include "granted_now"
 --- @include "notify"
 --- @include "must_notify"
---- @include "tell" (lock, queue, inbox)
+--- @include "notify_waiters" (lock, queue, inbox)
 --- @include "followers" (queue)
---- @include "put" (lock, claim)
-local function give(next_token, next_ttl, next_inbox, kind, waiters)
+--- @include "set_lock" (lock, claim)
+local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
   local lasts = math.min(next_ttl, CLAIM)
-  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local mark, now = set_lock(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
   local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
   local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
-  tell(waiters, lasts, now, next_inbox)
+  notify_waiters(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)

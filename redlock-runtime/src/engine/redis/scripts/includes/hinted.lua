@@ -21,7 +21,7 @@ local function find_hinted()
   hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
 end
 
--- Behind `join`.
+-- Behind `enqueue`.
 local function leave_unanswered()
   if hinted and not hinted.answers then
     redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))

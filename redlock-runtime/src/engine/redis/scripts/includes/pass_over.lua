@@ -6,7 +6,7 @@
 --- @include "read"
 --- @include "without_tag"
 --- @include "notify"
---- @include "drop" (queue)
+--- @include "evict" (queue)
 --- @include "counted" (holders)
 --- @include "hinted" (queue, claim, holders, inbox)
 
@@ -15,7 +15,7 @@ local function pass_over()
   if not hinted or hinted.answers or hinted.waited < CLAIM + 0 or redis.call('ZRANGE', queue, 0, 0)[1] ~= hinted.member then
     return true
   end
-  local inboxes = drop({[without_tag(hinted.inbox)] = true})
+  local inboxes = evict({[without_tag(hinted.inbox)] = true})
   if not inboxes then return false end
   redis.call('DEL', claim)
   hinted = nil

@@ -6,7 +6,7 @@
 --- @include "parse"
 --- @include "without_grace"
 --- @include "set_mark" (lock)
---- @include "tell" (lock, queue, inbox)
+--- @include "notify_waiters" (lock, queue, inbox)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
 local function release(value, passed_on)
   if type(value) ~= 'string' then value = false end
@@ -20,12 +20,12 @@ local function release(value, passed_on)
 
   -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
   -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
-  local function leave()
+  local function leave_queue()
     local place = redis.call('ZRANK', queue, me) or 2
     for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
     if place > 1 then return redis.call('ZREM', queue, me, unpack(followers)) end
     -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
-    if holder and grace == 0 then drop_stuck() end
+    if holder and grace == 0 then evict_stalled() end
     local gone, waiters = {[me] = true}, {}
     for _, member in ipairs(followers) do gone[member] = true end
     for _, member in ipairs(redis.call('ZRANGE', queue, 0, #followers + 2)) do
@@ -39,23 +39,23 @@ local function release(value, passed_on)
       set_mark(value, pttl, holder, grace)
       left = math.max(without_grace(pttl, grace), 0)
     end
-    tell(waiters, left, time(), '')
+    notify_waiters(waiters, left, time(), '')
   end
 
   local is_counted = value and string.find(value, '^%%holders|%d+|%d+$')
   if not is_held and not is_counted then
-    leave()
+    leave_queue()
     if holder or redis.call('EXISTS', lock) == 1 then return 0 end
   end
 
   --- @include "most"
   --- @include "counted" (holders)
-  --- @include "look" (lock, queue, holders, inbox)
+  --- @include "read_holders" (lock, queue, holders, inbox)
   --- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
-  --- @include "let_others_in" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+  --- @include "admit_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
   --- @include "leave_free" (lock, queue, claim, how, token, leaves)
   if not is_held and is_counted then
-    if not look(value) then return 2 end
+    if not read_holders(value) then return 2 end
     local place, score = redis.call('ZRANK', queue, me), nil
     redis.call('ZREM', queue, me, unpack(followers))
     -- A process that does not know any more what it was granted does not know how many it has allowed.
@@ -65,16 +65,16 @@ local function release(value, passed_on)
         inside = inside - redis.call('ZREM', holders, member)
       end
     end
-    return not let_others_in(place, score) and 2 or score and 1 or 0
+    return not admit_next(place, score) and 2 or score and 1 or 0
   end
   if not is_held then
     -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
-    if not drop_stuck() or grant() == false then return 2 end
+    if not evict_stalled() or grant_next() == false then return 2 end
     return 0
   end
   redis.call('ZREM', queue, me, unpack(followers))
   if leave_free() then return 1 end
-  local next_holder = grant()
+  local next_holder = grant_next()
   if next_holder == false then return 2 end
   -- The lock first, and alone: while a slot of a Cluster moves, a command that names a key that does not exist is refused.
   if not next_holder then

@@ -12,7 +12,7 @@ local have_left = false
 
 -- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
 -- that have left as its keys, with tags; or false when there may be more of them.
-local function drop(stuck)
+local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
     local _, _, inbox = read(member)

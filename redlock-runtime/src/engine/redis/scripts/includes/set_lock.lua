@@ -5,7 +5,7 @@
 --- @with lock, claim
 --- @include "grace"
 --- @include "queue_ttl"
-local function put(next_value, lasts, grace, waiters, next_inbox)
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'

@@ -3,13 +3,13 @@
 --- @include "fence"
 --- @include "counted" (holders)
 --- @include "has_room" (holders)
---- @include "keep" (lock, holders)
-local function enter()
+--- @include "extend_counted" (lock, holders)
+local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. limit .. '|' .. phase
-  local px = keep(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'

@@ -6,7 +6,7 @@
 --- @with token, record
 --- @include "parse"
 --- @include "once" (record)
-local function keep_result(value, fingerprint, lasts, runner, how, result)
+local function store_result(value, fingerprint, lasts, runner, how, result)
   local found = recorded()
   if found == nil then return redis.error_reply(NO_RECORD) end
   local is_held, is_done = parse(value) == token, found and found.result

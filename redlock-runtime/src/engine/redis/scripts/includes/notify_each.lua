@@ -4,14 +4,14 @@
 --- @include "time"
 --- @include "read"
 --- @include "number_of"
---- @include "tell" (lock, queue, inbox)
+--- @include "notify_waiters" (lock, queue, inbox)
 --- @include "counted" (holders)
-local function tell_each(members, score)
+local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
     if its_kind then
       local left = left_for(number_of(its_kind))
-      if not score or math.ceil(score - now_ms()) >= left then tell({member}, left, time(), '') end
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
     end
   end
 end

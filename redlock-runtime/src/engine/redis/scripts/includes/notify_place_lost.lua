@@ -3,7 +3,7 @@
 --- @with lock, how, inbox, token
 --- @include "asks" (how)
 --- @include "notify"
-local function tell_place_lost()
+local function notify_place_lost()
   if not has_waited or how == 'rejoin' then return end
   notify(inbox, 'gone|' .. token .. '|0|0||' .. lock)
 end

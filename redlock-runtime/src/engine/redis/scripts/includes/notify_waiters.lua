@@ -6,7 +6,7 @@
 --- @include "read"
 --- @include "notify"
 --- @include "first_behind" (queue)
-local function tell(members, lasts, at, claimant)
+local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
     others = {}

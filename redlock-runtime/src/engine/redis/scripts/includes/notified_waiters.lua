@@ -3,7 +3,7 @@
 --- @include "read"
 --- @include "first_two" (queue)
 --- @include "first_behind" (queue)
-local function all_told()
+local function notified_waiters()
   local waiters = first_two()
   local _, _, first = read(waiters[1])
   local _, _, second = read(waiters[2])

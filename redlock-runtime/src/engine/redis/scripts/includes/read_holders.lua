@@ -4,10 +4,10 @@
 --- @include "most"
 --- @include "together"
 --- @include "without_tag"
---- @include "drop" (queue)
+--- @include "evict" (queue)
 --- @include "notify"
 --- @include "counted" (holders)
-local function look(value)
+local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
   -- The caller has not named them.
@@ -25,7 +25,7 @@ local function look(value)
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
-      local inboxes = drop(stuck)
+      local inboxes = evict(stuck)
       if not inboxes then return false end
       for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
     end

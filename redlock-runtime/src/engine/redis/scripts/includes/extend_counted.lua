@@ -2,7 +2,7 @@
 -- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
 --- @with lock, holders
 --- @include "grace"
-local function keep(lasts, value, has)
+local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
   if not value and has >= px then return end
   px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))

@@ -11,14 +11,14 @@
 --- @include "number_of"
 --- @include "notify"
 --- @include "first_two" (queue)
---- @include "all_told" (queue)
---- @include "drop" (queue)
+--- @include "notified_waiters" (queue)
+--- @include "evict" (queue)
 --- @include "is_there" (lock, token, leaves)
 --- @include "grant_one" (lock, queue, clock, claim, floor, inbox)
 --- @include "counted" (holders)
 --- @include "has_room" (holders)
---- @include "enter" (lock, clock, claim, holders, floor)
---- @include "tell_each" (lock, queue, holders, inbox)
+--- @include "add_holders" (lock, clock, claim, holders, floor)
+--- @include "notify_each" (lock, queue, holders, inbox)
 
 -- So many one call lets in at most.
 local IN_ONE = 250
@@ -28,10 +28,10 @@ local function who_is_inside()
   return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
 end
 
--- Returns what `grant` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
+-- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
 -- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
 -- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
-local function let_in(lasts)
+local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
   while looked < MOST and not is_over do
@@ -47,7 +47,7 @@ local function let_in(lasts)
           local waiters = first_two()
           if #waiters == 0 then redis.call('DEL', claim) end
           if next_token == token then return token, waiters end
-          return next_token, give(next_token, next_ttl, next_inbox, its_kind, waiters), true
+          return next_token, grant_one(next_token, next_ttl, next_inbox, its_kind, waiters), true
         end
         is_over = #granted == IN_ONE
         if is_over then
@@ -67,14 +67,14 @@ local function let_in(lasts)
     end
     if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
     have_left = have_left or gone > 0
-    enter()
+    add_holders()
     is_over = is_over or #members < size
     looked, size = looked + gone, TOGETHER
   end
   if have_left and inside > 0 then
     local waiters = first_two()
     local _, _, first = read(waiters[1])
-    tell_each(first == inbox and waiters or all_told())
+    notify_each(first == inbox and waiters or notified_waiters())
   end
   for _, its in ipairs(granted) do
     notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)

@@ -3,7 +3,7 @@
 --- @with queue, me
 --- @include "queue_ttl"
 --- @include "time"
-local function add(waiters)
+local function add_waiter(waiters)
   redis.call('ZADD', queue, time(), me)
   if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then
     redis.call('ZREM', queue, me)

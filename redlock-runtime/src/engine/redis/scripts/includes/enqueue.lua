@@ -3,12 +3,12 @@
 --- @include "queue_ttl"
 --- @include "may_notify"
 --- @include "must_notify"
---- @include "add" (queue, me)
---- @include "tell_place_lost" (lock, how, inbox, token)
-local function join()
+--- @include "add_waiter" (queue, me)
+--- @include "notify_place_lost" (lock, how, inbox, token)
+local function enqueue()
   if not redis.call('ZSCORE', queue, me) then
-    tell_place_lost()
-    add(redis.call('ZCARD', queue))
+    notify_place_lost()
+    add_waiter(redis.call('ZCARD', queue))
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
     -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.

@@ -1,0 +1,13 @@
+-- Others have left in front of those that are in front now. Returns false when the caller has to call again.
+--- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @include "time"
+--- @include "notify_waiters" (lock, queue, inbox)
+--- @include "notified_waiters" (queue)
+--- @include "counted" (holders)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+local function notify_front(holder, left)
+  if inside > 0 then return admit_waiters() ~= false end
+  -- A foreign client releases without a push: as in release.lua.
+  notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '')
+  return true
+end
