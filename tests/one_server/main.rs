@@ -28,7 +28,7 @@
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `kinds` | who excludes whom on one key, as `docs/which-tool.md` says |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
-//! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
+//! | `runner` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
 //! | `leader` | who follows a leader that dies, fails or resigns; are two bodies ever inside at a time |
@@ -65,7 +65,6 @@ mod full;
 mod granted;
 mod hand_off;
 mod health;
-mod home;
 mod isolation;
 mod kinds;
 mod leader;
@@ -79,6 +78,7 @@ mod peer_bugs;
 #[cfg(unix)]
 mod processes;
 mod renewals;
+mod runner;
 mod sharing;
 mod starved;
 mod strangers;

@@ -2,7 +2,7 @@
 //! them.
 
 use super::files::{
-    FIELDS, HANDLE, HELD, HOME, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, STANDING,
+    FIELDS, HANDLE, HELD, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, RUNNER, STANDING,
 };
 use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A caller in the runtime of the loop gives a lock back and blocks its thread: nobody moves the loop.",
         violates: PROMPT,
         edits: &[edit(
-            HOME,
+            RUNNER,
             "if !self.is_watched.load(Ordering::SeqCst) && !",
             "if false && !self.is_watched.load(Ordering::SeqCst) && !",
         )],

@@ -487,7 +487,7 @@ fn worker() {
 fn an_async_program_that_drops_its_guard_and_ends_leaves_no_lock() {
     let server = RedisServer::start();
     for _ in 0..5 {
-        Worker::start("home::worker", "async", &server.url(), &[]).ends();
+        Worker::start("runner::worker", "async", &server.url(), &[]).ends();
         eventually("the release is read", || server.keys().is_empty());
     }
 }
