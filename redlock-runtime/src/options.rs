@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub(crate) reentrant: bool,
     /// How many may be inside at once.
     pub(crate) sharing: Sharing,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) rare: Option<Box<RareOptions>>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,
@@ -49,7 +49,7 @@ pub(crate) struct Options {
 
 /// What few requests have: in a box, because each future under a lock has room for it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rare {
+pub(crate) struct RareOptions {
     /// Redeemed in place of a try.
     pub(crate) ticket: Option<Ticket>,
     /// One body runs for each.
@@ -316,7 +316,7 @@ impl Options {
         self.rare.as_ref()?.once.as_ref()
     }
 
-    pub(crate) fn rare(&mut self) -> &mut Rare {
+    pub(crate) fn rare(&mut self) -> &mut RareOptions {
         self.rare.get_or_insert_default()
     }
 

@@ -92,7 +92,7 @@ impl Inside {
     }
 
     /// It is inside from now on.
-    pub(super) fn enter(&mut self, member: Member) {
+    pub(super) fn add(&mut self, member: Member) {
         if self.is_empty() {
             self.fence = 0;
         }

@@ -117,7 +117,7 @@ impl Store {
         lock.drop_expired(&request.name, inbox, now);
         let reply = Execution { request, inbox, now, lock, clock, ticks, records }.reply();
         if lock.leader() != before {
-            tell_observers(&request.name, observers.remove(&request.name));
+            notify_observers(&request.name, observers.remove(&request.name));
         }
         if lock.is_free() && lock.queue.is_empty() {
             locks.remove(&request.name);
@@ -191,7 +191,7 @@ impl Execution<'_> {
         match &request.kind {
             Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
             Kind::Once(of) => records.acquire(request, of, lock, now, acquire),
-            Kind::Counted { limit, .. } => lock.enter(request, *limit, mode, inbox, now, clock),
+            Kind::Counted { limit, .. } => lock.acquire_counted(request, *limit, mode, inbox, now, clock),
             _ => lock.acquire(request, mode, inbox, now, clock),
         }
     }
@@ -266,7 +266,7 @@ impl Waiter {
     }
 
     /// False when the waiter's engine has ended.
-    fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
+    fn notify(&self, name: &Arc<str>, kind: PushKind) -> bool {
         let push = Push {
             token: self.token.clone(),
             name: Arc::clone(name),
@@ -357,7 +357,7 @@ impl MemoryNode {
 }
 
 /// Another one leads, or nobody.
-fn tell_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
+fn notify_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
     for observer in observers.into_iter().flatten() {
         let changed = Arc::from([name, LEADER].concat());
         // Its manager may have gone.
@@ -366,7 +366,7 @@ fn tell_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
 }
 
 /// The holder with this token has lost the lock to an operator.
-fn tell_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
+fn notify_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
     let push = Push {
         token,
         name: Arc::clone(name),
@@ -413,7 +413,7 @@ impl Lock {
     ) -> Verdict {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
         if self.is_free() {
-            self.drop_stuck(&request.name, inbox);
+            self.evict_stalled(&request.name, inbox);
         }
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
             if let Some(waiters) = self.too_many(&request.name, mode, now) {
@@ -426,7 +426,7 @@ impl Lock {
         self.set_answered(inbox);
         let was_free = self.is_free();
         if was_free {
-            self.let_in(&request.name, Some(&request.token), now, clock);
+            self.admit_waiters(&request.name, Some(&request.token), now, clock);
         }
         if self.is_free() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
@@ -434,7 +434,7 @@ impl Lock {
             let lasts = if has_waited { request.lasts().min(CLAIM) } else { request.lasts() };
             self.hold(&request.token, now, lasts, inbox);
             if was_free {
-                self.tell_next(&request.name, now);
+                self.notify_next(&request.name, now);
             }
             let fence = if request.fenced { next_fence(now, clock) } else { 0 };
             return if has_waited { Verdict::Claimed { fence } } else { Verdict::Granted { fence } };
@@ -451,7 +451,7 @@ impl Lock {
             let before = self.queue.len();
             self.queue.retain(|waiter| !waiter.inbox.is_closed());
             if self.queue.len() < before {
-                self.tell_next(name, now);
+                self.notify_next(name, now);
             }
         }
         Some(count(&self.queue)).filter(|waiters| *waiters >= at_most)
@@ -478,7 +478,7 @@ impl Lock {
     }
 
     /// As [`acquire`](Self::acquire), for a caller that lets others in beside itself.
-    fn enter(
+    fn acquire_counted(
         &mut self,
         request: &Request,
         limit: Limit,
@@ -489,7 +489,7 @@ impl Lock {
     ) -> Verdict {
         let (name, token) = (&request.name, &request.token);
         if self.is_free() {
-            self.drop_stuck(name, inbox);
+            self.evict_stalled(name, inbox);
         }
         let has_waited = mode.has_waited();
         let lasts = if has_waited { request.lasts().min(CLAIM) } else { request.lasts() };
@@ -506,10 +506,10 @@ impl Lock {
             if !self.inside.is_empty() && self.inside.has_room(limit) {
                 self.pass_over(name, now);
             }
-            self.let_in(name, Some(token), now, clock);
+            self.admit_waiters(name, Some(token), now, clock);
             if self.holder.is_none() && self.queue.is_empty() && self.inside.has_room(limit) {
                 let waiter = Waiter::of(request, inbox);
-                self.inside.enter(Member::new(waiter, now.after(lasts), has_waited));
+                self.inside.add(Member::new(waiter, now.after(lasts), has_waited));
             }
             if self.inside.get(token).is_none() {
                 let asks_again = self.hint_first(name, inbox, limit, now);
@@ -553,7 +553,7 @@ impl Lock {
         let first = self.queue.front().filter(|first| has_room && !first.inbox.same_channel(asker))?;
         let is_open = |hinted: &Hinted| hinted.token == first.token && now.since(hinted.since) < CLAIM;
         if !self.hinted.as_ref().is_some_and(is_open) {
-            first.tell(name, PushKind::Next { claim: Duration::ZERO, at: server_time(now) });
+            first.notify(name, PushKind::Next { claim: Duration::ZERO, at: server_time(now) });
             self.hinted = Some(Hinted { token: first.token.clone(), since: now, answers: false });
         }
         self.hinted.as_ref().map(|hinted| CLAIM.saturating_sub(now.since(hinted.since)))
@@ -590,7 +590,7 @@ impl Lock {
     fn redeem(&mut self, request: &Request, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
         self.hold(&request.token, now, request.lasts(), inbox);
         self.claim = (!self.queue.is_empty()).then(|| inbox.clone());
-        self.tell_next(&request.name, now);
+        self.notify_next(&request.name, now);
         let fence = if request.fenced { next_fence(now, clock) } else { 0 };
         Reply::Acquire(Verdict::Granted { fence })
     }
@@ -634,7 +634,7 @@ impl Lock {
             member.expires = if shortens { expires } else { expires.max(before) };
             member.is_claim = false;
             if member.expires < before {
-                self.tell_next(&request.name, now);
+                self.notify_next(&request.name, now);
             }
             return Reply::Done;
         }
@@ -648,7 +648,7 @@ impl Lock {
                 let (before, expires) = (holder.expires, now.after(request.lasts()));
                 holder.expires = if shortens { expires } else { expires.max(before) };
                 if holder.expires < before {
-                    self.tell_next(&request.name, now);
+                    self.notify_next(&request.name, now);
                 }
                 Reply::Done
             }
@@ -658,7 +658,7 @@ impl Lock {
 
     /// Tells the first two waiters when the lock expires in front of them, and the first of another
     /// process if these are of one.
-    fn tell_next(&self, name: &Arc<str>, now: Moment) {
+    fn notify_next(&self, name: &Arc<str>, now: Moment) {
         let mut waiters = self.queue.iter();
         let (first, second) = (waiters.next(), waiters.next());
         let is_of_another =
@@ -671,13 +671,13 @@ impl Lock {
         for waiter in first.into_iter().chain(second).chain(behind) {
             let ends = self.holder.as_ref().map(|holder| holder.expires);
             let claim = ends.or_else(|| self.inside.next_end(waiter.limit)).map(|end| end.since(now));
-            waiter.tell(name, PushKind::Next { claim: claim.unwrap_or_default(), at: server_time(now) });
+            waiter.notify(name, PushKind::Next { claim: claim.unwrap_or_default(), at: server_time(now) });
         }
     }
 
     /// The process that got the lock last has let its lease end: it is stuck, and all its waiters
     /// leave the queue. A process that was only slow is told. Whoever asks is not stuck.
-    fn drop_stuck(&mut self, name: &Arc<str>, asker: &Inbox) {
+    fn evict_stalled(&mut self, name: &Arc<str>, asker: &Inbox) {
         if let Some(stuck) = self.claim.take()
             && !stuck.same_channel(asker)
         {
@@ -712,22 +712,22 @@ impl Lock {
         let was_told = self.queue.iter().take(2).any(|waiter| waiter.token == request.token);
         self.queue.retain(|waiter| waiter.token != request.token);
         if self.inside.leave(&request.token) {
-            self.let_in(&request.name, None, now, clock);
-            self.tell_next(&request.name, now);
+            self.admit_waiters(&request.name, None, now, clock);
+            self.notify_next(&request.name, now);
             return Reply::Done;
         }
         if !self.is_held_by(request) {
             if !self.inside.is_empty() {
                 // It may have stood in the way of those behind it.
-                self.let_in(&request.name, None, now, clock);
+                self.admit_waiters(&request.name, None, now, clock);
             }
             if was_told {
-                self.tell_next(&request.name, now);
+                self.notify_next(&request.name, now);
             }
             return Reply::NotHeld;
         }
         self.holder = None;
-        self.let_in(&request.name, None, now, clock);
+        self.admit_waiters(&request.name, None, now, clock);
         Reply::Done
     }
 
@@ -737,10 +737,10 @@ impl Lock {
     }
 
     /// The waiters for a body that runs once leave the queue, because it is done.
-    fn tell_done(&mut self, name: &Arc<str>) {
+    fn notify_done(&mut self, name: &Arc<str>) {
         self.queue.retain(|waiter| {
             // Its manager may have gone.
-            let _ = waiter.once && waiter.tell(name, PushKind::Done);
+            let _ = waiter.once && waiter.notify(name, PushKind::Done);
             !waiter.once
         });
     }
@@ -753,7 +753,7 @@ impl Lock {
     fn take_from(&mut self, request: &Request) -> Reply {
         match self.holder.take_if(|holder| holder.name() == request.token) {
             Some(holder) => {
-                tell_taken_away(&request.name, holder.token, &holder.inbox);
+                notify_taken_away(&request.name, holder.token, &holder.inbox);
                 Reply::Done
             }
             None => Reply::NotHeld,
@@ -764,7 +764,7 @@ impl Lock {
         let found = self.found(now);
         self.take_away(name);
         if found.is_some() {
-            self.let_in(name, None, now, clock);
+            self.admit_waiters(name, None, now, clock);
         }
         Reply::Found(found)
     }
@@ -774,7 +774,7 @@ impl Lock {
         let holder = self.holder.take().map(|holder| (holder.token, holder.inbox));
         let inside = self.inside.take_all().into_iter().map(|member| (member.token, member.inbox));
         for (token, inbox) in holder.into_iter().chain(inside) {
-            tell_taken_away(name, token, &inbox);
+            notify_taken_away(name, token, &inbox);
         }
     }
 
@@ -843,8 +843,8 @@ impl Lock {
 
     /// Hands the free lock to the longest waiter that is still there, or lets in as many as there is
     /// room for. `caller` learns it from its reply.
-    fn let_in(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
-        let mut has_let_in = false;
+    fn admit_waiters(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
+        let mut has_admitted = false;
         if self.holder.is_none() {
             self.claim = None;
         }
@@ -852,11 +852,11 @@ impl Lock {
             let expires = now.after(next.ttl.min(CLAIM));
             let is_caller = caller == Some(&next.token);
             if next.limit.is_counted() {
-                self.inside.enter(Member::new(next.clone(), expires, true));
+                self.inside.add(Member::new(next.clone(), expires, true));
                 let fence = self.inside.fence(now, clock);
                 let granted = PushKind::Granted { fence, at: server_time(now), marked: false };
-                if is_caller || next.tell(name, granted) {
-                    has_let_in = true;
+                if is_caller || next.notify(name, granted) {
+                    has_admitted = true;
                 } else {
                     self.inside.leave(&next.token);
                 }
@@ -869,13 +869,13 @@ impl Lock {
             }
             let fence = if next.fenced { next_fence(now, clock) } else { 0 };
             let marked = !self.queue.is_empty();
-            if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
+            if next.notify(name, PushKind::Granted { fence, at: server_time(now), marked }) {
                 self.holder = Some(Holding::new(next.token, now, expires, next.inbox));
-                has_let_in = true;
+                has_admitted = true;
             }
         }
-        if has_let_in {
-            self.tell_next(name, now);
+        if has_admitted {
+            self.notify_next(name, now);
         }
     }
 }

@@ -137,7 +137,7 @@ impl Records {
             Run::Undone | Run::Interrupted => {}
         }
         if was_done || request.has_result() {
-            lock.tell_done(&request.name);
+            lock.notify_done(&request.name);
         }
         false
     }

@@ -227,7 +227,7 @@ impl Driven {
     }
 
     /// The tokens that were let in since the last look, in this order.
-    fn let_in(&mut self) -> Vec<String> {
+    fn admitted(&mut self) -> Vec<String> {
         let granted = |event| match event {
             ConnectionEvent::Push(Push { token, kind: PushKind::Granted { .. }, .. }) => {
                 Some(token.value().to_owned())
@@ -254,11 +254,11 @@ fn readers_are_let_in_together_and_a_writer_alone_in_the_order_of_their_requests
     for late in ["reader 3", "reader 4"] {
         assert_eq!(lock.asks(late, 0), Err(2), "it does not pass the writer");
     }
-    assert!(lock.leaves("reader 1", 0) && lock.let_in().is_empty());
+    assert!(lock.leaves("reader 1", 0) && lock.admitted().is_empty());
     assert!(lock.leaves("reader 2", 0));
-    assert_eq!(lock.let_in(), ["writer"]);
+    assert_eq!(lock.admitted(), ["writer"]);
     assert!(lock.leaves("writer", 1));
-    assert_eq!(lock.let_in(), ["reader 3", "reader 4"], "one release lets in all that fit");
+    assert_eq!(lock.admitted(), ["reader 3", "reader 4"], "one release lets in all that fit");
     assert_eq!(lock.inside(), 2);
 }
 
@@ -268,7 +268,7 @@ fn the_smallest_number_of_permits_counts_until_it_has_left() {
     assert!(lock.asks("of 5", 5).is_ok() && lock.asks("of 2", 2).is_ok());
     assert_eq!((lock.asks("next", 5), lock.asks("last", 5)), (Err(2), Err(2)));
     assert!(lock.leaves("of 2", 2));
-    assert_eq!(lock.let_in(), ["next", "last"], "five may be inside again");
+    assert_eq!(lock.admitted(), ["next", "last"], "five may be inside again");
     assert_eq!(lock.inside(), 3);
 }
 
@@ -288,7 +288,7 @@ fn a_holder_that_is_killed_costs_its_own_ttl_and_nobody_elses() {
         (Reply::NotHeld, Reply::Done, Reply::Done)
     );
     assert!(!lock.leaves("killed", 2), "its late release lets nobody in");
-    assert_eq!((lock.inside(), lock.let_in()), (2, Vec::new()));
+    assert_eq!((lock.inside(), lock.admitted()), (2, Vec::new()));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     assert!(lock.asks("reader 1", 0).is_ok());
     assert_eq!((lock.asks("writer", 1), lock.asks("reader 2", 0)), (Err(1), Err(1)));
     assert!(!lock.leaves("writer", 1));
-    assert_eq!(lock.let_in(), ["reader 2"]);
+    assert_eq!(lock.admitted(), ["reader 2"]);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_process_that_is_stuck_with_readers_costs_one_claim() {
     let join = Request { kind: Kind::of_limit(Limit::of(2)), ..join };
     lock.node.execute(&join, &other, lock.now);
     assert!(lock.leaves("writer", 1));
-    assert_eq!(lock.let_in(), ["a", "b"]);
+    assert_eq!(lock.admitted(), ["a", "b"]);
     lock.now = lock.now.after(CLAIM);
     let again = Request { action: Action::Acquire(Mode::Again), ..join };
     let reply = lock.node.execute(&again, &other, lock.now);

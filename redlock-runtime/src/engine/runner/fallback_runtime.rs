@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{CoolDown, LONGEST_DELAY, LoopRunner};
+use super::{LONGEST_DELAY, LoopRunner, PollTask};
 use crate::base::alarm::Alarm;
 use crate::base::clock::Moment;
 use crate::base::host;
@@ -95,13 +95,13 @@ impl Turns {
 }
 
 impl FallbackRuntime {
-    /// Starts the thread. If there can be none, returns the stay.
-    pub(super) fn start(stay: CoolDown) -> Result<Arc<Self>, CoolDown> {
+    /// Starts the thread. If there can be none, returns the task.
+    pub(super) fn start(task: PollTask) -> Result<Arc<Self>, PollTask> {
         if host::has_one_thread() {
-            return Err(stay);
+            return Err(task);
         }
         let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
-            return Err(stay);
+            return Err(task);
         };
         let now = Moment::now();
         let turns = Turns {
@@ -117,7 +117,7 @@ impl FallbackRuntime {
         let own = Arc::new(Self {
             number: host::number_of(runtime.handle()),
             runtime: Some(runtime),
-            moves: stay.moves,
+            moves: task.moves,
             waker: OnceLock::new(),
             is_polled: AtomicBool::new(false),
             blocked: AtomicUsize::new(0),
@@ -126,13 +126,13 @@ impl FallbackRuntime {
             turns: Mutex::new(turns),
             changed: Condvar::new(),
         });
-        let handed_over = Arc::new(Mutex::new(Some(stay)));
+        let handed_over = Arc::new(Mutex::new(Some(task)));
         let take =
-            |from: &Mutex<Option<CoolDown>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
+            |from: &Mutex<Option<PollTask>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (there, runs) = (Arc::clone(&handed_over), Arc::clone(&own));
         let thread = ThreadBuilder::new().name("redlocked".to_owned()).spawn(move || {
-            if let Some(stay) = take(&there) {
-                runs.run(&stay);
+            if let Some(task) = take(&there) {
+                runs.run(&task);
             }
         });
         match thread {
@@ -159,14 +159,14 @@ impl FallbackRuntime {
     }
 
     /// The thread of the loop.
-    fn run(&self, stay: &CoolDown) {
+    fn run(&self, task: &PollTask) {
         let mut turns = self.turns();
         loop {
             turns = self.sleep(turns);
             turns.polled_by = PolledBy::OwnThread;
             self.is_polled.store(true, Ordering::SeqCst);
             drop(turns);
-            let has_ended = self.poll_until_asked(&stay.runner);
+            let has_ended = self.poll_until_asked(&task.runner);
             turns = self.turns();
             if has_ended {
                 turns.polled_by = PolledBy::NoThread;

@@ -38,7 +38,7 @@ const STEADY: Duration = Duration::from_secs(10);
 /// How long the loop stays on its own thread after a runtime has stalled it, the first time and at
 /// most.
 const COOL_DOWN: Duration = Duration::from_secs(1);
-const LONGEST_STAY: Duration = Duration::from_secs(60);
+const LONGEST_COOL_DOWN: Duration = Duration::from_secs(60);
 
 /// How often the watchdog looks at a loop with waiters that has nothing to do: a grant must not lie
 /// unread. An answer that is due sooner is looked for after [`LONGEST_DELAY`].
@@ -111,7 +111,7 @@ struct State {
     /// The time of the last move.
     since: Moment,
     /// How long the loop stays on its own thread.
-    stay: Duration,
+    cool_down: Duration,
 }
 
 impl LoopRunner {
@@ -125,7 +125,7 @@ impl LoopRunner {
             polled_on: None,
             is_polled: false,
             since: Moment::now(),
-            stay: Duration::ZERO,
+            cool_down: Duration::ZERO,
         };
         Ok(Arc::new(Self {
             watchdog: StallWatchdog::of_this_process()?,
@@ -261,10 +261,10 @@ impl LoopRunner {
     fn move_to(self: &Arc<Self>, mut state: Locked<'_, State>, runtime: &Runtime) {
         let moves = self.leave(&mut state);
         self.place.store(runtime.number(), Ordering::SeqCst);
-        add_home(self);
+        add_runner(self);
         // A runtime that is being dropped drops the task at once.
         drop(state);
-        runtime.spawn(poll_loop(CoolDown { runner: Arc::clone(self), moves }));
+        runtime.spawn(poll_loop(PollTask { runner: Arc::clone(self), moves }));
         // Until its first poll, nothing else tells that the runtime does not run it.
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
@@ -272,9 +272,9 @@ impl LoopRunner {
     fn move_to_own_thread(self: &Arc<Self>, state: &mut State) {
         let moves = self.leave(state);
         self.place.store(OWN_THREAD, Ordering::SeqCst);
-        match FallbackRuntime::start(CoolDown { runner: Arc::clone(self), moves }) {
+        match FallbackRuntime::start(PollTask { runner: Arc::clone(self), moves }) {
             Ok(own) => *self.own() = Some(own),
-            Err(stay) => self.watchdog.run(poll_loop(stay)),
+            Err(task) => self.watchdog.run(poll_loop(task)),
         }
     }
 
@@ -295,7 +295,7 @@ impl LoopRunner {
     /// The runtime has stalled the loop, which moves to its own thread and stays there for some
     /// time.
     fn take_over(self: &Arc<Self>, state: &mut State, at_least: Duration) {
-        self.stay_away(state, at_least);
+        self.cool_down(state, at_least);
         self.move_to_own_thread(state);
         if let Some(clock) = self.clock.of_runtime()
             && let Some(runtime) = clock.runtime()
@@ -321,11 +321,11 @@ impl LoopRunner {
 
     /// Sets until when the loop stays on its own thread. The time doubles where a runtime stalls it
     /// within [`STEADY`].
-    fn stay_away(&self, state: &mut State, at_least: Duration) {
+    fn cool_down(&self, state: &mut State, at_least: Duration) {
         let now = Moment::now();
-        let before = if now.since(state.since) < STEADY { 2 * state.stay } else { Duration::ZERO };
-        state.stay = before.max(at_least).min(LONGEST_STAY);
-        self.returns_at.store(now.after(state.stay).to_nanos(), Ordering::Relaxed);
+        let before = if now.since(state.since) < STEADY { 2 * state.cool_down } else { Duration::ZERO };
+        state.cool_down = before.max(at_least).min(LONGEST_COOL_DOWN);
+        self.returns_at.store(now.after(state.cool_down).to_nanos(), Ordering::Relaxed);
     }
 
     /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that
@@ -359,7 +359,7 @@ impl LoopRunner {
         self.place.store(UNPOLLED, Ordering::SeqCst);
         if event_loop.is_idle() && !event_loop.has_commands() {
             if Moment::now().since(state.since) < STEADY {
-                self.stay_away(&mut state, COOL_DOWN);
+                self.cool_down(&mut state, COOL_DOWN);
             }
             let _ = self.leave(&mut state);
         } else {
@@ -392,7 +392,7 @@ impl LoopRunner {
         match turn {
             Poll::Ready(PollOutcome::Ended) => state.event_loop = None,
             Poll::Ready(PollOutcome::NoClock) => {
-                self.take_over(&mut state, LONGEST_STAY);
+                self.take_over(&mut state, LONGEST_COOL_DOWN);
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
             Poll::Ready(PollOutcome::Again | PollOutcome::AfterOthers) => {
@@ -506,41 +506,41 @@ pub(crate) enum Blocked<T> {
 /// Call before this thread blocks: if it is the only one of its runtime, the loops there move to
 /// threads of their own.
 pub(crate) fn about_to_block() {
-    for runner in homes_here() {
+    for runner in runners_here() {
         runner.on_blocked();
     }
 }
 
 /// The task that polls the loop.
-async fn poll_loop(stay: CoolDown) {
-    while poll_fn(|cx| stay.runner.poll(stay.moves, cx)).await.lets_others_run().await {}
+async fn poll_loop(task: PollTask) {
+    while poll_fn(|cx| task.runner.poll(task.moves, cx)).await.lets_others_run().await {}
 }
 
-/// Dropped with its task.
-struct CoolDown {
+/// What a task has that polls the loop: its drop shows that the runtime has dropped the task.
+struct PollTask {
     runner: Arc<LoopRunner>,
     moves: u64,
 }
 
-impl Drop for CoolDown {
+impl Drop for PollTask {
     fn drop(&mut self) {
         self.runner.on_dropped(self.moves);
     }
 }
 
 /// Notes a loop that a caller's runtime runs.
-fn add_home(runner: &Arc<LoopRunner>) {
-    let mut homes = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
-    homes.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(runner)));
-    homes.push(Arc::downgrade(runner));
+fn add_runner(runner: &Arc<LoopRunner>) {
+    let mut runners = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    runners.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(runner)));
+    runners.push(Arc::downgrade(runner));
 }
 
 /// The loops that the runtime of this thread runs.
-fn homes_here() -> Vec<Arc<LoopRunner>> {
+fn runners_here() -> Vec<Arc<LoopRunner>> {
     let here = here();
-    let homes = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let all: Vec<_> = homes.iter().filter_map(Weak::upgrade).collect();
-    drop(homes);
+    let runners = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let all: Vec<_> = runners.iter().filter_map(Weak::upgrade).collect();
+    drop(runners);
     all.into_iter().filter(|runner| runner.place.load(Ordering::SeqCst) == here).collect()
 }
 
@@ -563,8 +563,8 @@ pub(super) struct Resident {
 impl Resident {
     pub(super) fn start(event_loop: EventLoop) -> io::Result<Arc<Self>> {
         let resident = Arc::new(Self { event_loop: LoopLock::new(Some(event_loop)) });
-        let stay = Residence(Arc::clone(&resident));
-        let turns = async move { while poll_fn(|cx| stay.0.poll(cx)).await.lets_others_run().await {} };
+        let residence = Residence(Arc::clone(&resident));
+        let turns = async move { while poll_fn(|cx| residence.0.poll(cx)).await.lets_others_run().await {} };
         host::start_thread("redlocked", turns)?;
         Ok(resident)
     }

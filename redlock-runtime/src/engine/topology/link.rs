@@ -179,7 +179,7 @@ enum Awaited {
 
 impl Awaited {
     /// True for replies that no server sends.
-    fn come_without_a_wake_up(&self) -> bool {
+    fn needs_no_wake_up(&self) -> bool {
         match self {
             Self::FromServer(expected) => expected.is_empty(),
             Self::FromMemory(_) => true,
@@ -260,7 +260,7 @@ impl Link {
 
     /// True when no runtime is behind its connection: that of a node in memory has no socket, and a
     /// timer only while a test lets it answer late.
-    pub(super) fn is_of_no_runtime(&self) -> bool {
+    pub(super) fn needs_no_runtime(&self) -> bool {
         self.node.is_in_memory() && matches!(&self.state, State::Up(up) if up.in_flight.is_empty())
     }
 
@@ -473,7 +473,7 @@ impl Up {
             }
             Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(now, &requests, inbox)),
         };
-        if replies.come_without_a_wake_up() {
+        if replies.needs_no_wake_up() {
             cx.waker().wake_by_ref();
         }
         self.window.sent(requests.len());

@@ -197,7 +197,7 @@ impl Transport {
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         match self {
             // The node keeps its inbox.
-            Self::One(link) if link.is_of_no_runtime() => false,
+            Self::One(link) if link.needs_no_runtime() => false,
             Self::One(link) => link.restart().is_some(),
             Self::Quorum(quorum) => quorum.restart(now),
             Self::Cluster(cluster) => {

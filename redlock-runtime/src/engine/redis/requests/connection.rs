@@ -5,7 +5,7 @@ use std::vec;
 
 use super::batch::{self, SharedCall};
 use super::decode::{read, read_direct, read_direct_fenced, refusal};
-use super::encode::{CLIENT_CACHING, Way};
+use super::encode::{CLIENT_CACHING, Encoding};
 use super::fields::{Encoder, nonsense};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
@@ -120,25 +120,29 @@ impl RedisConnection {
     }
 
     fn write_one(&mut self, request: &Request, least: u64) -> Expected {
-        let way = self.encoder.way(request);
-        self.encoder.write(request, way, self.exchange.commands(way.commands()));
-        match way {
-            Way::DirectFenced => Expected::Fenced(Fenced {
+        let encoding = self.encoder.encoding(request);
+        self.encoder.write(request, encoding, self.exchange.commands(encoding.commands()));
+        match encoding {
+            Encoding::DirectFenced => Expected::Fenced(Fenced {
                 action: self.encoder.action(request.action),
                 token: request.token.clone(),
                 least,
             }),
-            Way::Direct | Way::Script => Expected::One(self.answer_to(request, way)),
+            Encoding::Direct | Encoding::Script => Expected::One(self.answer_to(request, encoding)),
         }
     }
 
     /// Behind a command that applies to the next one only. `ASKING` is no part of the plain commands
     /// for a fencing token: in a Cluster, the script draws it.
     fn write_behind(&mut self, first: &[&str], request: &Request) -> Expected {
-        let way = if self.encoder.way(request) == Way::Direct { Way::Direct } else { Way::Script };
+        let encoding = if self.encoder.encoding(request) == Encoding::Direct {
+            Encoding::Direct
+        } else {
+            Encoding::Script
+        };
         write_command(self.exchange.commands(1), first);
-        self.encoder.write(request, way, self.exchange.commands(1));
-        Expected::Second(self.answer_to(request, way))
+        self.encoder.write(request, encoding, self.exchange.commands(1));
+        Expected::Second(self.answer_to(request, encoding))
     }
 
     /// The replies to the oldest batch that has none yet.
@@ -155,11 +159,11 @@ impl RedisConnection {
         Poll::Ready(Err(Disconnected::passing(self.exchange.reason(&failure))))
     }
 
-    fn answer_to(&self, request: &Request, way: Way) -> Answer {
+    fn answer_to(&self, request: &Request, encoding: Encoding) -> Answer {
         Answer {
             action: self.encoder.action(request.action),
             script: self.encoder.script(request),
-            direct: way == Way::Direct,
+            direct: encoding == Encoding::Direct,
         }
     }
 
@@ -403,7 +407,7 @@ impl Expected {
             Self::Next => 0,
             Self::One(_) => 1,
             Self::Second(_) => 2,
-            Self::Fenced(_) => Way::DirectFenced.commands(),
+            Self::Fenced(_) => Encoding::DirectFenced.commands(),
             Self::Shared(call) => call.values(),
         }
     }

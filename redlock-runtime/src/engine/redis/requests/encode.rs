@@ -10,9 +10,9 @@ use crate::engine::redis::wire::command::{Command, write_command, write_word};
 /// The last argument of a request that draws no fencing token.
 const UNFENCED: &str = "unfenced";
 
-/// By what a request is sent.
+/// How a request is written: as a script or as plain commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Encoding {
     Script,
     /// A plain command, which leaves the queue alone.
     Direct,
@@ -20,7 +20,7 @@ pub(super) enum Way {
     DirectFenced,
 }
 
-impl Way {
+impl Encoding {
     /// How many commands, each with a reply.
     pub(super) fn commands(self) -> usize {
         match self {
@@ -63,19 +63,19 @@ impl Encoder {
         })
     }
 
-    /// By what the request is sent now.
-    pub(super) fn way(&self, request: &Request) -> Way {
+    /// How the request is written now.
+    pub(super) fn encoding(&self, request: &Request) -> Encoding {
         match request.action {
-            Action::Acquire(_) if request.is_direct() && !request.fenced => Way::Direct,
-            Action::Acquire(_) if request.is_direct() && self.draws_directly => Way::DirectFenced,
-            Action::Release if request.is_direct() && self.session.queues => Way::Direct,
-            _ => Way::Script,
+            Action::Acquire(_) if request.is_direct() && !request.fenced => Encoding::Direct,
+            Action::Acquire(_) if request.is_direct() && self.draws_directly => Encoding::DirectFenced,
+            Action::Release if request.is_direct() && self.session.queues => Encoding::Direct,
+            _ => Encoding::Script,
         }
     }
 
-    /// Appends the request as the commands of its [way](Self::way).
-    pub(super) fn write(&mut self, request: &Request, way: Way, into: &mut Vec<u8>) {
-        if way == Way::Script {
+    /// Appends the request as the commands of its [encoding](Self::encoding).
+    pub(super) fn write(&mut self, request: &Request, encoding: Encoding, into: &mut Vec<u8>) {
+        if encoding == Encoding::Script {
             // With a floor, which those behind it need not carry then.
             self.draws_directly |= self.may_draw && request.is_direct() && request.action.takes();
             // Enough for most requests, so that the buffer need not grow.
@@ -90,7 +90,7 @@ impl Encoder {
             return;
         }
         self.write_direct(request, into);
-        if way == Way::DirectFenced {
+        if encoding == Encoding::DirectFenced {
             self.write_draw(request, into);
         }
     }
@@ -377,7 +377,7 @@ mod tests {
             let request = Request::new(action, "lock:k".into(), token, lasts);
             let mut command = Vec::new();
             let request = Request { kind: Kind::Exclusive { direct: true }, fenced: false, ..request };
-            encoder.write(&request, encoder.way(&request), &mut command);
+            encoder.write(&request, encoder.encoding(&request), &mut command);
             assert_eq!(words_of(&command), ["SET", "lock:k", "token", "NX", "PX", &ttl.to_string()]);
         }
     }
@@ -390,7 +390,7 @@ mod tests {
         for (foreign_clients, third) in [(true, "7"), (false, "0")] {
             let session = Session { foreign_clients, ..Session::for_a_test() };
             let mut command = Vec::new();
-            Encoder::new(session).write(&request, Way::Script, &mut command);
+            Encoder::new(session).write(&request, Encoding::Script, &mut command);
             // EVAL, the script, the number of keys, four keys, the token and the ttl come before.
             assert_eq!(words_of(&command).get(9).map(String::as_str), Some(third));
         }
@@ -405,7 +405,7 @@ mod tests {
         {
             let request = Request { release, ..request.clone() };
             let mut command = Vec::new();
-            Encoder::new(Session::for_a_test()).write(&request, Way::Script, &mut command);
+            Encoder::new(Session::for_a_test()).write(&request, Encoding::Script, &mut command);
             assert_eq!(words_of(&command).get(2).map(String::as_str), Some(keys));
         }
     }

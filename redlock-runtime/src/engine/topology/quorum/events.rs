@@ -53,7 +53,7 @@ impl Quorum {
 
     fn on_reply(&mut self, now: Moment, node: usize, call_id: Id, request: Request, reply: Reply) {
         if reply == Reply::Refused(Refusal::NoScript) {
-            if self.is_asked_again(node, call_id, &request) {
+            if self.sends_again(node, call_id, &request) {
                 self.members[node].outbox.push((call_id, request));
             }
             return;
@@ -79,7 +79,7 @@ impl Quorum {
 
     /// A node without the script did nothing. The repeated request comes behind all that was sent
     /// since: one that takes the lock must not come behind its release.
-    fn is_asked_again(&self, node: usize, call_id: Id, request: &Request) -> bool {
+    fn sends_again(&self, node: usize, call_id: Id, request: &Request) -> bool {
         if request.action == Action::Release {
             return true;
         }
