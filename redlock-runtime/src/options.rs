@@ -11,6 +11,7 @@ use crate::base::limit::Limit;
 use crate::base::owner::Origin;
 use crate::base::telemetry;
 use crate::base::tick::Ticks;
+use crate::engine::command::WaitDeadline;
 use crate::engine::protocol::{Kind, Once, OnceRequest, Run, TickRequest};
 use crate::manager::LockManager;
 use crate::reentrancy::{self, BE_REENTRANT, Hold};
@@ -168,16 +169,6 @@ impl Sharing {
             Self::Permits(permits) => Limit::of(permits.into()),
         }
     }
-}
-
-/// When an attempt began, and when its caller stops waiting.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitDeadline {
-    pub(crate) started: Moment,
-    /// The caller does not wait for another holder.
-    pub(crate) one_try: bool,
-    /// `None`: never.
-    pub(crate) gives_up_at: Option<Moment>,
 }
 
 impl Options {

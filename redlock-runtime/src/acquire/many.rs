@@ -22,11 +22,11 @@ use crate::base::host;
 use crate::base::lease::Lease;
 use crate::base::lease::LeaseEnd;
 use crate::base::telemetry::Events;
-use crate::engine::command::{Command, NewAttempt};
+use crate::engine::command::{Command, NewAttempt, WaitDeadline};
 use crate::engine::multi_key::MAX_KEYS;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::options::{Options, WaitDeadline};
+use crate::options::Options;
 use crate::reentrancy::Hold;
 
 /// An attempt at all the keys of a request.

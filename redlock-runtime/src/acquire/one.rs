@@ -13,12 +13,12 @@ use crate::base::host;
 use crate::base::one_or_many::OneOrMany;
 use crate::base::telemetry::Events;
 use crate::base::token;
-use crate::engine::command::{AcquireOutcome, Ask, Command, NewAttempt};
+use crate::engine::command::{AcquireOutcome, Ask, Command, HoldLimits, NewAttempt, WaitDeadline};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::options::{Options, Sharing, WaitDeadline};
+use crate::options::{Options, Sharing};
 use crate::reentrancy::{Hold, Scope};
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still
@@ -177,22 +177,21 @@ impl Options {
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let kind = self.kind(&key, deadline.started)?;
-        let min_hold = self.min_hold.filter(|min_hold| !min_hold.is_zero());
         let ask = Box::new(Ask {
             name,
             key,
             ttl: self.ttl(manager),
             renew: self.renew,
-            max_hold: self.max_hold(manager),
-            min_hold,
-            keeps: min_hold.filter(|_| self.sharing != Sharing::Exclusive).unwrap_or_default(),
+            hold: HoldLimits {
+                max: self.max_hold(manager),
+                min: self.min_hold.filter(|min_hold| !min_hold.is_zero()),
+                limits_rate: self.sharing != Sharing::Exclusive,
+            },
             kind,
             fenced: self.fenced,
-            one_try: deadline.one_try,
             after,
             max_waiters: manager.max_waiters(),
-            started: deadline.started,
-            gives_up_at: deadline.gives_up_at,
+            deadline,
             caller: Some(caller),
             call: self.call.clone(),
             origin: self.origin.clone(),

@@ -112,30 +112,54 @@ pub(crate) struct Ask {
     pub(crate) name: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
-    /// The `min_hold` of a lock that limits how many bodies begin in that time, over all processes: the
-    /// server keeps the lock for so long whatever becomes of its holder. Zero for other locks.
-    pub(crate) keeps: Duration,
+    pub(crate) hold: HoldLimits,
     pub(crate) kind: Kind,
     /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
     pub(crate) fenced: bool,
-    /// A busy lock is an error at once.
-    pub(crate) one_try: bool,
     /// The key in front of it, in a request for several keys: it is tried in one call with that
     /// one, or skipped.
     pub(crate) after: Option<Id>,
     /// With so many waiters, no more may wait.
     pub(crate) max_waiters: u32,
-    pub(crate) started: Moment,
-    /// `None`: waits without a limit.
-    pub(crate) gives_up_at: Option<Moment>,
+    pub(crate) deadline: WaitDeadline,
     pub(crate) caller: Option<Caller>,
     /// The call that it is part of.
     pub(crate) call: telemetry::Call,
     pub(crate) origin: Origin,
     /// That of the origin, once the table has the request.
     pub(crate) hold_kind: HoldKind,
+}
+
+/// When an attempt began, and when its caller stops waiting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitDeadline {
+    pub(crate) started: Moment,
+    /// The caller does not wait for another holder: a busy lock is an error at once.
+    pub(crate) one_try: bool,
+    /// `None`: never.
+    pub(crate) gives_up_at: Option<Moment>,
+}
+
+/// For how long a caller has its lock, at most and at least.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct HoldLimits {
+    pub(crate) max: Option<Duration>,
+    pub(crate) min: Option<Duration>,
+    /// The minimum limits how many bodies begin in that time, over all processes: the server keeps the
+    /// lock for so long whatever becomes of its holder.
+    pub(crate) limits_rate: bool,
+}
+
+impl HoldLimits {
+    /// For how long the server keeps the lock in any case.
+    pub(crate) fn keeps(self) -> Duration {
+        self.min.filter(|_| self.limits_rate).unwrap_or_default()
+    }
+
+    /// When a lock that is held since then ends at the latest.
+    fn ends(self, since: Moment) -> Option<Moment> {
+        self.max.map(|max| since.after(max))
+    }
 }
 
 /// How an attempt ends for its caller.
@@ -164,38 +188,34 @@ pub(crate) type Caller = oneshot::Sender<AcquireOutcome>;
 impl Ask {
     /// `deadline`, or the end of `max_hold` if that is earlier.
     pub(crate) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
-        self.hold_until(since).into_iter().fold(deadline, Ord::min)
+        self.hold.ends(since).into_iter().fold(deadline, Ord::min)
     }
 
     /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
-        let mut lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since));
+        let mut lease = Lease::new(Arc::clone(&self.key), fence, deadline, self.hold.ends(since));
         self.kind.describe(&mut lease);
-        if self.min_hold.is_some() {
+        if self.hold.min.is_some() {
             lease.notes_begin();
         }
         lease
     }
 
-    fn hold_until(&self, since: Moment) -> Option<Moment> {
-        self.max_hold.map(|max_hold| since.after(max_hold))
-    }
-
     /// True when it waits behind others. One with a single try does not, nor does one with a
     /// ticket.
     pub(crate) fn queues(&self) -> bool {
-        !self.one_try && !self.kind.has_ticket()
+        !self.deadline.one_try && !self.kind.has_ticket()
     }
 
     /// True without a time limit: not even a wrong password ends it, because an operator may
     /// correct that.
     pub(crate) fn waits_for_ever(&self) -> bool {
-        !self.one_try && self.gives_up_at.is_none()
+        !self.deadline.one_try && self.deadline.gives_up_at.is_none()
     }
 
     /// True when a failure to connect ends it before its time limit.
     pub(crate) fn is_ended_by(&self, trouble: &Disconnected) -> bool {
-        self.one_try || (trouble.is_permanent && !self.waits_for_ever())
+        self.deadline.one_try || (trouble.is_permanent && !self.waits_for_ever())
     }
 
     /// True when its caller has gone before the engine has read it.
@@ -212,6 +232,29 @@ impl Ask {
 
     pub(crate) fn fail(&mut self, error: LockError) {
         self.end(error.into());
+    }
+}
+
+#[cfg(test)]
+impl Ask {
+    /// A request for an exclusive lock that is renewed, has a fencing token, and waits without a limit.
+    pub(crate) fn for_a_test(name: &str, ttl: Duration, started: Moment, caller: Option<Caller>) -> Self {
+        Self {
+            key: name.into(),
+            name: name.into(),
+            ttl,
+            renew: true,
+            hold: HoldLimits::default(),
+            kind: Kind::EXCLUSIVE,
+            fenced: true,
+            after: None,
+            max_waiters: 10,
+            deadline: WaitDeadline { started, one_try: false, gives_up_at: None },
+            caller,
+            call: telemetry::Call::default(),
+            origin: Origin::Unnamed,
+            hold_kind: None,
+        }
     }
 }
 

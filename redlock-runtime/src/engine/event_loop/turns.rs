@@ -12,11 +12,10 @@ use tokio::task::{consume_budget, yield_now};
 
 use super::*;
 use crate::base::clock::Moment;
-use crate::base::owner::Origin;
 use crate::base::token::Token;
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::memory::MemoryNode;
-use crate::engine::protocol::{ConnectionEvent, Id, Kind};
+use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::topology::link::{Link, Node};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -44,26 +43,7 @@ fn poll(event_loop: &mut EventLoop) -> Poll<PollOutcome> {
 fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
     let (caller, outcome) = oneshot::channel();
     let now = Moment::now();
-    let ask = Box::new(Ask {
-        key: "k".into(),
-        name: format!("lock:{id}").into(),
-        ttl: TTL,
-        renew: true,
-        max_hold: None,
-        min_hold: None,
-        keeps: Duration::ZERO,
-        kind: Kind::EXCLUSIVE,
-        fenced: true,
-        one_try: false,
-        after: None,
-        max_waiters: 10,
-        started: now,
-        gives_up_at: None,
-        caller: Some(caller),
-        call: telemetry::Call::default(),
-        origin: Origin::Unnamed,
-        hold_kind: None,
-    });
+    let ask = Box::new(Ask::for_a_test(&format!("lock:{id}"), TTL, now, Some(caller)));
     (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
 }
 

@@ -107,13 +107,13 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 HOLDING,
-                "if claims && ask.min_hold.is_some() {",
-                "if claims && ask.min_hold.is_some() && false {",
+                "if claims && ask.hold.min.is_some() {",
+                "if claims && ask.hold.min.is_some() && false {",
             ),
             edit(
                 HOLDING,
-                "if waiting.ask.min_hold.is_some() {",
-                "if waiting.ask.min_hold.is_some() && false {",
+                "if waiting.ask.hold.min.is_some() {",
+                "if waiting.ask.hold.min.is_some() && false {",
             ),
         ],
     },

@@ -68,7 +68,7 @@ impl Lock {
         // From then on the word of the server is new enough for a caller that gives up at its
         // limit.
         let answers_count_from =
-            ask.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
+            ask.deadline.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
         if self.attempts.join(id, Waiting::new(ask, token, answers_count_from, reports))
             || cx.queues_on_server()
         {
@@ -403,11 +403,12 @@ impl Lock {
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
         let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
         let late = cx.connection.answer_time().late();
-        let Some(waiting) = self.attempts.waiting_mut(id).filter(|waiting| waiting.ask.gives_up_at.is_some())
+        let Some(waiting) =
+            self.attempts.waiting_mut(id).filter(|waiting| waiting.ask.deadline.gives_up_at.is_some())
         else {
             return;
         };
-        if waiting.limit.give_up(cx.now, waiting.ask.gives_up_at, asked_at, late) {
+        if waiting.limit.give_up(cx.now, waiting.ask.deadline.gives_up_at, asked_at, late) {
             if let Some(error) = self.timeout_error(cx, id) {
                 self.fail(cx, id, error);
             }
@@ -422,7 +423,7 @@ impl Lock {
     /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
     fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
         let waiting = self.attempts.waiting(id)?;
-        let is_known = waiting.ask.one_try
+        let is_known = waiting.ask.deadline.one_try
             || cx.connection.trouble().is_some()
             || self.attempts.holder_here(cx.now).is_some()
             || waiting.limit.is_met_by(self.attempts.last_answer(waiting));
@@ -468,7 +469,7 @@ impl Lock {
         }
         let busy = |holder: Holder| LockError::TimedOut {
             key: Arc::clone(key),
-            waited: cx.now.since(waiting.ask.started),
+            waited: cx.now.since(waiting.ask.deadline.started),
             holder: holder.into(),
             in_front: waiting.standing.in_front(),
         };
@@ -490,7 +491,7 @@ impl Lock {
             Answer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             Answer::Nothing | Answer::Busy { .. } => {
                 let asked_at = self.attempts.asker(waiting).asked_at().or(waiting.asked_at());
-                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask.started));
+                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask.deadline.started));
                 LockError::unavailable(
                     key,
                     format!("Redis is connected but gave no answer within {silent_for:.1?}"),

@@ -364,7 +364,7 @@ impl Held {
     /// server.
     pub(super) fn next_holder(&mut self, now: Moment, next: &Waiting) -> NextHolder {
         let ask = &next.ask;
-        let fits = ask.renew && ask.ttl == self.ttl.current() && ask.keeps.is_zero();
+        let fits = ask.renew && ask.ttl == self.ttl.current() && ask.hold.keeps().is_zero();
         if fits { self.successors.next_holder(now, next) } else { NextHolder::Server }
     }
 
@@ -456,7 +456,7 @@ struct Retention {
 
 impl Retention {
     fn of(ask: &Ask) -> Self {
-        Self { min_hold: ask.min_hold, keeps: ask.keeps, ticket_until: None }
+        Self { min_hold: ask.hold.min, keeps: ask.hold.keeps(), ticket_until: None }
     }
 
     fn until(&self, begun: impl Fn() -> Moment) -> Option<Moment> {

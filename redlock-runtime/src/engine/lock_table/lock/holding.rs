@@ -38,7 +38,7 @@ impl Lock {
             self.too_late(cx, id, cx.now.since(sent), lasts);
             return;
         }
-        if claims && ask.min_hold.is_some() {
+        if claims && ask.hold.min.is_some() {
             self.ask_to_keep(cx, id, fence);
             return;
         }
@@ -96,7 +96,7 @@ impl Lock {
         if marked {
             cx.contended.insert(&waiting.ask.name);
         }
-        if waiting.ask.min_hold.is_some() {
+        if waiting.ask.hold.min.is_some() {
             self.ask_to_keep(cx, id, fence);
             return;
         }
@@ -470,7 +470,7 @@ fn deliver(cx: &mut Context, id: Id, held: &mut Held, mut ask: Box<Ask>) -> bool
         (Some(caller), 0) => caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok(),
         (Some(caller), _) if !caller.is_closed() => {
             held.deliver_later(caller);
-            let (request, gives_up_at) = (held.request(held.ttl.renewal()), ask.gives_up_at);
+            let (request, gives_up_at) = (held.request(held.ttl.renewal()), ask.deadline.gives_up_at);
             cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at, kept: None });
             true
         }

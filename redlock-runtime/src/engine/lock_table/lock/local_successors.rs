@@ -116,7 +116,7 @@ impl Successors {
             }
             // An answer to one that asks may be from before its turn.
             Some(Next::Followers { until, secrets, left, served })
-                if now < *until && waiter.sleeps_in_queue() && waiter.ask.min_hold.is_none() =>
+                if now < *until && waiter.sleeps_in_queue() && waiter.ask.hold.min.is_none() =>
             {
                 let mut rest = secrets.get(*left..).unwrap_or_default();
                 let is_first = std::iter::from_fn(|| Token::take_secret(&mut rest))

@@ -204,33 +204,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::owner::Origin;
-    use crate::base::telemetry;
     use crate::base::token::Token;
     use crate::engine::command::Ask;
-    use crate::engine::protocol::Kind;
 
     fn waiting() -> Box<Waiting> {
-        let ask = Ask {
-            key: "k".into(),
-            name: "k".into(),
-            ttl: Duration::ZERO,
-            renew: true,
-            max_hold: None,
-            min_hold: None,
-            keeps: Duration::ZERO,
-            kind: Kind::EXCLUSIVE,
-            fenced: true,
-            one_try: false,
-            after: None,
-            max_waiters: 1,
-            started: Moment::now(),
-            gives_up_at: None,
-            caller: None,
-            call: telemetry::Call::default(),
-            origin: Origin::Unnamed,
-            hold_kind: None,
-        };
+        let ask = Ask::for_a_test("k", Duration::ZERO, Moment::now(), None);
         Box::new(Waiting::new(Box::new(ask), Token::empty(), None, None))
     }
 

@@ -245,7 +245,7 @@ impl Lock {
     ) {
         let Some(waiting) = self.attempts.waiting(id) else { return };
         compare_limits(cx, &waiting.ask, holder.limit);
-        if waiting.ask.one_try {
+        if waiting.ask.deadline.one_try {
             self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
             return;
         }
@@ -290,7 +290,7 @@ impl Lock {
                 }
                 self.ask_in(cx, id, request.action == Action::Acquire(Mode::Rejoin));
             }
-            Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason) if !ask.one_try => {
+            Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason) if !ask.deadline.one_try => {
                 self.refused_for_now(cx, id, reason);
             }
             refusal if ask.waits_for_ever() => self.refused_until_then(cx, id, refusal.words()),

@@ -79,7 +79,7 @@ impl Waiting {
         report_from: Option<(Moment, Duration)>,
     ) -> Self {
         Self {
-            last_answer: LastAnswer::none_since(ask.started),
+            last_answer: LastAnswer::none_since(ask.deadline.started),
             ask,
             token,
             awaits: Awaits::LocalTurn,
@@ -125,7 +125,7 @@ impl Waiting {
 
     /// It has waited for longer than those of its process that have room are to wait behind it.
     pub(super) fn is_starved(&self, now: Moment) -> bool {
-        now.since(self.ask.started) >= CLAIM
+        now.since(self.ask.deadline.started) >= CLAIM
     }
 
     /// It has the lock for a claim, and asks for more before its body begins.
@@ -175,20 +175,20 @@ impl Waiting {
     }
 
     fn request_of(&self, kind: Kind, action: Action) -> Request {
-        let Ask { name, ttl, keeps, fenced, .. } = &*self.ask;
+        let Ask { name, ttl, fenced, .. } = &*self.ask;
         let request = Request::new(action, Arc::clone(name), self.token.clone(), *ttl);
-        Request { keeps: *keeps, fenced: *fenced, kind, ..request }
+        Request { keeps: self.ask.hold.keeps(), fenced: *fenced, kind, ..request }
     }
 
     /// True for a first request that is not late: then the time in its token is that of its grant.
     pub(super) fn is_first(&self, now: Moment) -> bool {
-        self.requests.all == 0 && now.since(self.ask.started) < LATE
+        self.requests.all == 0 && now.since(self.ask.deadline.started) < LATE
     }
 
     /// `with_all`: all waiters of this process ask.
     pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
         match self.standing.in_front() {
-            _ if self.ask.one_try => Mode::OneTry,
+            _ if self.ask.deadline.one_try => Mode::OneTry,
             None if self.is_first(now) => Mode::Join { at_most: self.ask.max_waiters },
             None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
@@ -384,7 +384,7 @@ impl Waiting {
         lasts: Duration,
     ) -> Option<Arc<str>> {
         self.requests.late_grants = self.requests.late_grants.saturating_add(1);
-        let (option, lasts) = match self.ask.max_hold {
+        let (option, lasts) = match self.ask.hold.max {
             Some(max_hold) if max_hold < lasts => ("max_hold", max_hold),
             _ => ("ttl", lasts),
         };

@@ -321,7 +321,7 @@ const RATE: Duration = Duration::from_secs(60);
 
 fn asks_for_a_rate(scenario: &mut Scenario, id: Id) -> Outcome {
     let (mut ask, outcome) = scenario.ask(None, Some(RATE));
-    (ask.kind, ask.keeps) = (Kind::of_limit(Limit::of(2)), RATE);
+    (ask.kind, ask.hold.limits_rate) = (Kind::of_limit(Limit::of(2)), true);
     scenario.table.acquire(scenario.now, id, ask, token_of(id));
     scenario.send();
     outcome

@@ -53,7 +53,7 @@ fn a_lock_that_depends_on_more_than_its_key_is_asked_for_by_a_script() {
     let needs: [(Abilities, Needs); 6] = [
         (HANDS_OVER, |ask| {
             let tick = Tick { every_ms: 1000, at_ms: None, missed: TickMissed::Retry };
-            ask.kind = TickRequest::of(tick, ask.started);
+            ask.kind = TickRequest::of(tick, ask.deadline.started);
         }),
         (HANDS_OVER, |ask| ask.kind = Kind::of_limit(Limit::NONE)),
         (HANDS_OVER, |ask| ask.kind = Kind::of_limit(Limit::of(2))),

@@ -149,7 +149,7 @@ fn a_follower_with_a_request_under_way_gets_the_lock_from_the_server() {
 #[test]
 fn what_does_not_fit_gets_the_lock_from_the_server() {
     let changes: [fn(&mut Ask); 3] =
-        [|ask| ask.ttl = 2 * TTL, |ask| ask.renew = false, |ask| ask.min_hold = Some(SECOND)];
+        [|ask| ask.ttl = 2 * TTL, |ask| ask.renew = false, |ask| ask.hold.min = Some(SECOND)];
     for change in changes {
         let mut scenario = Scenario::connected();
         let _first = waits(&mut scenario, 1);
@@ -352,7 +352,7 @@ fn a_waiter_whose_wait_ends_is_told_who_has_the_lock_now() {
     for id in 1..=3 {
         let (mut ask, outcome) = scenario.ask(None, None);
         ask.fenced = false;
-        ask.gives_up_at = (id == 3).then_some(scenario.now.after(LONGEST));
+        ask.deadline.gives_up_at = (id == 3).then_some(scenario.now.after(LONGEST));
         scenario.table.cx.contended.insert(&ask.name);
         scenario.table.acquire(scenario.now, id, ask, named(id));
         scenario.send();

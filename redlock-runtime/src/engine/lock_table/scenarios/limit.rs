@@ -93,7 +93,7 @@ fn a_wait_shorter_than_an_answer_takes_is_one_try() {
     {
         let mut scenario = Scenario::connected();
         let (mut ask, mut outcome) = scenario.ask(Some(SECOND), None);
-        ask.gives_up_at = Some(scenario.now.after(SECOND / 1_000));
+        ask.deadline.gives_up_at = Some(scenario.now.after(SECOND / 1_000));
         scenario.table.acquire(scenario.now, 1, ask, token_of(1));
         scenario.send();
         scenario.passes(ALMOST_LATE);
@@ -199,7 +199,7 @@ fn granted_late(scenario: &mut Scenario, times: u32) {
 fn a_ttl_that_is_over_when_each_answer_comes_is_an_error_that_names_it() {
     let mut scenario = Scenario::connected();
     let (mut ask, mut outcome) = scenario.ask(Some(SECOND), None);
-    ask.gives_up_at = Some(scenario.now.after(100 * TTL));
+    ask.deadline.gives_up_at = Some(scenario.now.after(100 * TTL));
     scenario.table.acquire(scenario.now, 1, ask, token_of(1));
     scenario.send();
     granted_late(&mut scenario, 3);

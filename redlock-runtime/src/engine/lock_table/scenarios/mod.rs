@@ -36,12 +36,12 @@ use crate::base::error::{Holder, LockError};
 use crate::base::lease::Lease;
 use crate::base::outcome::LostReason;
 use crate::base::outcome::ReleaseOutcome;
-use crate::base::owner::Origin;
 use crate::base::owner::Owner;
-use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::EngineSettings;
-use crate::engine::command::{self, AcquireOutcome, Ask, Command, OperatorRequest, Response};
+use crate::engine::command::{
+    self, AcquireOutcome, Ask, Command, HoldLimits, OperatorRequest, Response, WaitDeadline,
+};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Kind, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
     ServerTime, Verdict,
@@ -132,23 +132,13 @@ impl Scenario {
         let (caller, outcome) = oneshot::channel();
         let ask = Box::new(Ask {
             key: "k".into(),
-            name: "lock:k".into(),
-            ttl: TTL,
-            renew: true,
-            max_hold: None,
-            min_hold,
-            keeps: Duration::ZERO,
-            kind: Kind::EXCLUSIVE,
-            fenced: true,
-            one_try: wait == Some(Duration::ZERO),
-            after: None,
-            max_waiters: 10,
-            started: self.now,
-            gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
-            caller: Some(caller),
-            call: telemetry::Call::default(),
-            origin: Origin::Unnamed,
-            hold_kind: None,
+            hold: HoldLimits { min: min_hold, ..HoldLimits::default() },
+            deadline: WaitDeadline {
+                started: self.now,
+                one_try: wait == Some(Duration::ZERO),
+                gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
+            },
+            ..Ask::for_a_test("lock:k", TTL, self.now, Some(caller))
         });
         (ask, outcome)
     }

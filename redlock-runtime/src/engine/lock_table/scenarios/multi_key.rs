@@ -7,15 +7,13 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
 use crate::base::error::Holder;
-use crate::base::owner::Origin;
 use crate::base::owner::Owner;
-use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::EngineSettings;
-use crate::engine::command::{AcquireOutcome, Ask, Command};
+use crate::engine::command::{AcquireOutcome, Ask, Command, WaitDeadline};
 use crate::engine::lock_table::LockTable;
 use crate::engine::multi_key::refuse_all;
-use crate::engine::protocol::{Action, Id, Kind, Mode, Place, Refusal, Reply, Request, ServerTime, Verdict};
+use crate::engine::protocol::{Action, Id, Mode, Place, Refusal, Reply, Request, ServerTime, Verdict};
 
 const TTL: Duration = Duration::from_secs(30);
 const JOIN: Mode = Mode::Join { at_most: 10 };
@@ -37,24 +35,9 @@ fn next_again(after: Id) -> Action {
 fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
     let (caller, outcome) = oneshot::channel();
     let ask = Box::new(Ask {
-        key: key.into(),
-        name: key.into(),
-        ttl: TTL,
-        renew: true,
-        max_hold: None,
-        min_hold: None,
-        keeps: Duration::ZERO,
-        kind: Kind::EXCLUSIVE,
-        fenced: true,
-        one_try: false,
         after,
-        max_waiters: 10,
-        started: now,
-        gives_up_at: Some(now.after(100 * TTL)),
-        caller: Some(caller),
-        call: telemetry::Call::default(),
-        origin: Origin::Unnamed,
-        hold_kind: None,
+        deadline: WaitDeadline { started: now, one_try: false, gives_up_at: Some(now.after(100 * TTL)) },
+        ..Ask::for_a_test(key, TTL, now, Some(caller))
     });
     (ask, outcome)
 }
