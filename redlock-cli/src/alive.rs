@@ -12,6 +12,10 @@ use crate::lock_text::{Span, caller, holder};
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(15);
 
+/// The server sees no difference between these.
+const NOT_RENEWED: &str =
+    "it has ended, hangs, does not renew, or a ticket carries the lock, as long as its lease lasts";
+
 /// So many of the holders without a renewal are named.
 const NAMED: usize = 5;
 
@@ -87,7 +91,7 @@ impl fmt::Display for Alive {
         match self {
             Self::Renewed { after } => write!(f, "yes, it renewed its lease after {}", Span(*after)),
             Self::Silent { watched } => {
-                write!(f, "no renewal in {}: it has ended, hangs, or does not renew", Span(*watched))
+                write!(f, "no renewal in {}: {NOT_RENEWED}", Span(*watched))
             }
             Self::NotYet { watched } => {
                 write!(f, "unknown, no renewal in {}: with this lease it may come later", Span(*watched))

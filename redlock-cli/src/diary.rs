@@ -396,7 +396,7 @@ mod tests {
     }
 
     fn locks(name: &str) -> LockManager {
-        LockManager::connect_blocking(&format!("memory://diary-{name}"))
+        LockManager::connect_blocking(format!("memory://diary-{name}"))
             .unwrap_or_else(|error| unreachable!("{error}"))
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{Ago, epoch, in_ms, printable, rfc3339};
+use crate::lock_text::{Ago, Span, epoch, in_ms, printable, rfc3339};
 use crate::release::release;
 
 pub(crate) async fn leader(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
@@ -57,8 +57,8 @@ fn describe(key: &str, leader: &Leader, out: &mut impl Write) -> io::Result<()> 
         writeln!(out, "announced:  {}", printable(text))?;
     }
     match leader.free_in() {
-        Some(left) => writeln!(out, "lease left: {} ms", in_ms(left)),
-        None => writeln!(out, "lease left: without an end"),
+        Some(left) => writeln!(out, "lease left: {}", Span(left)),
+        None => writeln!(out, "lease left: no end"),
     }
 }
 

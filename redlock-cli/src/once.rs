@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{Ago, epoch, printable, rfc3339};
+use crate::lock_text::{Ago, caller, epoch, printable, rfc3339};
 use crate::release::{must_have_a_terminal, says_yes};
 
 pub(crate) async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
@@ -41,16 +41,19 @@ pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8,
 }
 
 /// A record, and whether its body runs now.
-struct Known {
+pub(crate) struct Known {
     record: OnceRecord,
     is_held: bool,
 }
 
 /// A body was interrupted when its record is the same before and after a look at the lock, which is
 /// free.
-async fn known(locks: &LockManager, key: &str) -> Result<Option<Known>, Failure> {
+pub(crate) async fn known(locks: &LockManager, key: &str) -> Result<Option<Known>, Failure> {
     loop {
         let before = locks.once_record(key).await?;
+        if before.is_none() {
+            return Ok(None);
+        }
         let is_held = locks.inspect(key).await?.is_some();
         let record = locks.once_record(key).await?;
         if record == before {
@@ -68,6 +71,19 @@ impl Known {
         }
     }
 
+    /// `done 3 min 2 s ago by web-1:4711 in charge`
+    pub(crate) fn in_short(&self) -> String {
+        let record = &self.record;
+        let by = record
+            .name()
+            .map_or_else(String::new, |name| format!(" by {}", caller(Some(name), record.function())));
+        let since = match self.state() {
+            "done" => format!("{} ago", Ago(record.since())),
+            _ => format!("since {} ago", Ago(record.since())),
+        };
+        format!("{}, {since}{by}", self.state())
+    }
+
     fn describe(&self, key: &str, out: &mut impl Write) -> io::Result<()> {
         let record = &self.record;
         writeln!(out, "key:        {}", printable(key))?;
@@ -83,7 +99,7 @@ impl Known {
         Ok(())
     }
 
-    fn to_json(&self, key: &str) -> Value {
+    pub(crate) fn to_json(&self, key: &str) -> Value {
         let record = &self.record;
         json!({
             "key": key,

@@ -1,6 +1,7 @@
 //! `redlocked show`.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use redlocked::{LastTick, LockError, LockInfo, LockManager};
 use serde_json::{Value, json};
@@ -9,10 +10,11 @@ use terminal_size::{Height, Width, terminal_size_of};
 use crate::alive::{longest_watch, watch};
 use crate::args::{Format, ShowArgs};
 use crate::elsewhere::free;
-use crate::exit::{CONFLICT, Failure, OK};
+use crate::exit::{CONFLICT, Failure, OK, USAGE};
 use crate::lock_text::{
     self, Ago, Span, holder, lease_left, one_of_them, printable, rfc3339, together, waiter,
 };
+use crate::once::{Known, known};
 use crate::output::Printer;
 use crate::stderr::note;
 use crate::table::folded;
@@ -23,6 +25,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> 
     let is_json = args.output.output == Some(Format::Json);
     let tick =
         if is_json || args.output.output.is_none() { last_tick(locks, &args.key).await? } else { None };
+    let once = if is_json || args.output.output.is_none() { once(locks, &args.key).await? } else { None };
     let Some(lock) = found else {
         let free = if is_json { String::new() } else { free(locks, prefix, &args.key).await };
         match args.output.output {
@@ -31,6 +34,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> 
             None => {
                 writeln!(out, "{}", as_wide(&free))?;
                 write_tick(tick.as_ref(), &mut out)?;
+                write_once(once.as_ref(), &mut out)?;
             }
         }
         return Ok(CONFLICT);
@@ -49,15 +53,21 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> 
             json["last_tick"] =
                 json!({ "time": rfc3339(tick.time()), "name": by.name(), "function": by.function() });
         }
+        if let Some(once) = once {
+            json["once"] = once.to_json(&args.key);
+        }
         writeln!(out, "{json}")?;
     } else if args.output.output.is_some() {
         drop(out);
         Printer::new(&args.output).all(std::slice::from_ref(&lock))?;
     } else {
         // What the last lines say has up to three of them.
-        let below = usize::from(tick.is_some()) * 2 + if args.quick { 0 } else { 4 };
+        let below = usize::from(tick.is_some()) * 2
+            + usize::from(once.is_some()) * 2
+            + if args.quick { 0 } else { 4 };
         describe(&lock, below, args, &mut out)?;
         write_tick(tick.as_ref(), &mut out)?;
+        write_once(once.as_ref(), &mut out)?;
         if !args.quick {
             write!(out, "alive:       ")?;
             if io::stdout().is_terminal()
@@ -81,12 +91,25 @@ async fn last_tick(locks: &LockManager, key: &str) -> Result<Option<LastTick>, L
     }
 }
 
+/// `None` where no body runs once: over a quorum.
+async fn once(locks: &LockManager, key: &str) -> Result<Option<Known>, Failure> {
+    match known(locks, key).await {
+        Err(Failure { code: USAGE, .. }) => Ok(None),
+        known => known,
+    }
+}
+
 fn write_tick(tick: Option<&LastTick>, out: &mut impl Write) -> io::Result<()> {
     let Some(tick) = tick else { return Ok(()) };
     let by = tick.by().name().map_or_else(String::new, |name| format!(", run by {name}"));
     let function = tick.by().function().map_or_else(String::new, |function| format!(" in {function}"));
     let words = format!("{}{by}{function}", rfc3339(tick.time()));
     writeln!(out, "{:LABEL$}  {}", "last tick:", beside(&words))
+}
+
+fn write_once(once: Option<&Known>, out: &mut impl Write) -> io::Result<()> {
+    let Some(once) = once else { return Ok(()) };
+    writeln!(out, "{:LABEL$}  {}", "runs once:", beside(&once.in_short()))
 }
 
 fn describe(lock: &LockInfo, lines_below: usize, args: &ShowArgs, out: &mut impl Write) -> io::Result<()> {
@@ -104,7 +127,9 @@ fn describe(lock: &LockInfo, lines_below: usize, args: &ShowArgs, out: &mut impl
     for (what, time) in [("granted:", granted), ("asked:", asked.filter(|_| asked != granted))] {
         times.extend(time.map(|time| line(what, &format!("{} ago, {}", Ago(time), rfc3339(time)))));
     }
-    times.push(line("lease left:", &lease_left(lock)));
+    let claim =
+        if is_claim(lock) { ", a claim until its first renewal: it has just been granted" } else { "" };
+    times.push(line("lease left:", &format!("{}{claim}", lease_left(lock))));
     times.push(line("waiters:", &lock.waiters().to_string()));
     let queue = (1..).zip(lock.queue());
     let queue: Vec<_> = queue.map(|(place, next)| line(&format!("{place:LABEL$}"), &waiter(next))).collect();
@@ -122,6 +147,16 @@ fn describe(lock: &LockInfo, lines_below: usize, args: &ShowArgs, out: &mut impl
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// A holder that had to wait has a second to renew its lease: as long as its process may take.
+fn is_claim(lock: &LockInfo) -> bool {
+    const CLAIM: Duration = Duration::from_secs(1);
+    let is_short = lock.holder().expires_in().is_some_and(|left| left <= CLAIM);
+    // In whole seconds.
+    let is_new =
+        lock.holder().granted().is_some_and(|granted| granted.elapsed().is_ok_and(|age| age < 2 * CLAIM));
+    is_short && is_new
 }
 
 /// As many of these as have room, and how many have none.

@@ -248,7 +248,7 @@ fn a_ttl_or_max_hold_below_the_round_trip_is_a_mistake_that_names_both() {
             let error = request.wait(wait).acquire_blocking().map(drop).unwrap_err();
             assert!(
                 matches!(&error, LockError::Misconfigured { reason, .. }
-                    if reason.contains("granted for 50ms") && reason.contains("round trip") && reason.contains(option)),
+                    if reason.contains("granted for 50 ms") && reason.contains("round trip") && reason.contains(option)),
                 "{error}"
             );
             assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());

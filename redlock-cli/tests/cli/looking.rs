@@ -289,6 +289,23 @@ fn show_says_of_each_of_several_holders_whether_it_renews_its_lease() {
 }
 
 #[test]
+fn show_says_that_a_lock_was_just_granted() {
+    let server = RedisServer::start();
+    let now: Vec<u64> = server.run("TIME");
+    let call = format!("{:022}@web-1:1/{}/f={}", 0, now[0] - 60, now[0]);
+    let shown = |ms: u64| {
+        let _: () = server.run(&format!("SET lock:k {call} PX {ms}"));
+        said(&server.url(), &["show", "--quick", "k"]).out
+    };
+    assert!(
+        shown(1000).contains(" ms, a claim until its first renewal: it has just been granted\n"),
+        "{}",
+        shown(1000)
+    );
+    assert!(!shown(20_000).contains("claim"));
+}
+
+#[test]
 fn what_another_client_wrote_into_a_key_or_value_does_not_reach_the_terminal() {
     let server = RedisServer::start();
     let _: () = server.run("SET lock:\u{1b}[2J x");
@@ -492,11 +509,17 @@ fn what_is_known_of_a_body_that_runs_once_is_shown_and_cleared() {
     let panics = catch_unwind(AssertUnwindSafe(|| {
         once().run_blocking(|_guard| -> Result<u32, LockError> {
             assert!(shown().contains("state:      running"));
+            let short = said(&server.url(), &["show", "--quick", "charge:7"]).out;
+            assert!(short.contains("\nruns once:   running, since "), "{short}");
             resume_unwind(Box::new("an accident"))
         })
     }));
     assert!(panics.is_err());
     eventually("it is interrupted", || shown().contains("state:      interrupted"));
+    let short = said(&server.url(), &["show", "charge:7"]).out;
+    let expected =
+        format!("`charge:7` is free\nruns once:   interrupted, since 0 s ago by {} in charge\n", me());
+    assert!(short == expected || short == expected.replace("0 s", "1 s"), "{short}");
     let out = shown();
     for line in [format!("by:         {}", me()), "function:   charge".to_owned()] {
         assert!(out.contains(&line), "{out}");
@@ -581,7 +604,11 @@ fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
         for line in [format!("leader:     {}", me()), format!("term:       {}", term.number())] {
             assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
         }
-        assert!(shown.contains("announced:  10.0.0.5:8080\n"), "{shown}");
+        assert!(
+            shown.contains("announced:  10.0.0.5:8080\n") && shown.contains("\nlease left: 2"),
+            "{shown}"
+        );
+        assert!(shown.ends_with(" s\n"), "{shown}");
         let json = said(&server.url(), &["leader", "loop", "--json"]).out;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["term"], &json["leader"]), (&term.number().into(), &me().into()));

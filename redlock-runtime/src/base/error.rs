@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::owner::Owner;
+use crate::base::span::Span;
 use crate::base::token::Token;
 use crate::base::utc::utc;
 
@@ -485,7 +486,7 @@ impl fmt::Display for LockError {
         match self {
             Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
             Self::TimedOut { key, waited, holder, in_front } => {
-                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))?;
+                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Span(*waited))?;
                 write_in_front(f, *in_front)
             }
             Self::TickTaken { key, tick, by } => {
@@ -822,7 +823,7 @@ impl fmt::Display for Holder {
             _ => f.write_str(&self.who())?,
         }
         match self.expires_in {
-            Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left))?,
+            Some(left) => write!(f, " (free in {} unless renewed)", Span(left))?,
             None => f.write_str(" (without a time to live: it is free only when it is deleted)")?,
         }
         if let (Some(owner), Some(together)) = (&self.owner, &together)
@@ -831,20 +832,6 @@ impl fmt::Display for Holder {
             write!(f, ": {together}, among them {owner}")?;
         }
         self.waiter.as_ref().map_or(Ok(()), |waiter| write!(f, ", behind {waiter}"))
-    }
-}
-
-/// `3.2 s`, or `45 ms` below a second.
-struct Seconds(Duration);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < Duration::from_secs(1) {
-            write!(f, "{} ms", self.0.as_millis())
-        } else {
-            let tenths = (self.0.as_millis() + 50) / 100;
-            write!(f, "{}.{} s", tenths / 10, tenths % 10)
-        }
     }
 }
 

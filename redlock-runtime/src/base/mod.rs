@@ -15,6 +15,7 @@ pub(crate) mod limit;
 pub(crate) mod one_or_many;
 pub(crate) mod outcome;
 pub(crate) mod owner;
+pub(crate) mod span;
 pub(crate) mod telemetry;
 pub(crate) mod tick;
 pub(crate) mod token;

@@ -11,6 +11,7 @@ use super::LockGuard;
 use crate::base::error::LockError;
 use crate::base::lease::ttl_is_in_range;
 use crate::base::outcome::{LostReason, ReleaseOutcome};
+use crate::base::span::Span;
 use crate::block_on::block_on;
 use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::{ENGINE_GONE, Engine};
@@ -95,7 +96,8 @@ impl LockGuard {
             return Err(LockError::Lost { key: Arc::clone(key), reason: LostReason::Forked });
         }
         if !ttl_is_in_range(lasts) {
-            let reason = format!("a ticket cannot last for {lasts:?}: at least 10 ms, and below 2^53 ms");
+            let reason =
+                format!("a ticket cannot last for {}: at least 10 ms, and below 2^53 ms", Span(lasts));
             return Err(LockError::invalid(key, reason));
         }
         if grant.is_joined {

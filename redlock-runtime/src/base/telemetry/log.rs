@@ -191,7 +191,7 @@ pub(super) fn waits_long(
         Found::Free => (None, "a caller has waited long for a lock that is free now"),
         Found::Refused { reason } => (Some(*reason), "a caller waits long for a lock that Redis refuses"),
         Found::Unknown { reason } => {
-            (Some(*reason), "a caller waits long for a lock, and Redis does not say who holds it")
+            (Some(*reason), "a caller waits long for a lock, and who holds it is not known now")
         }
     };
     let waiters_here = number(waiters_here);

@@ -13,6 +13,7 @@ use crate::base::error::LockError;
 use crate::base::host::HashMap;
 use crate::base::limit::Limit;
 use crate::base::owner::Origin;
+use crate::base::span::Span;
 use crate::base::token::{self, Token, TokenSource};
 use crate::engine::protocol::{
     Action, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Refusal, Reply, Request, Verdict,
@@ -74,7 +75,7 @@ impl Faults {
             return Err(Disconnected::passing(UNREACHABLE));
         }
         if latency > timeout {
-            return Err(Disconnected::passing(format!("Redis did not answer within {timeout:?}")));
+            return Err(Disconnected::passing(format!("Redis did not answer within {}", Span(timeout))));
         }
         state.inboxes.retain(|inbox| !inbox.is_closed());
         state.inboxes.push(inbox.clone());

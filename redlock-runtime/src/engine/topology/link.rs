@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::window::Window;
 use crate::base::capabilities::Abilities;
 use crate::base::clock::{Clock, Moment};
+use crate::base::span::Span;
 use crate::engine::memory::{MemoryNode, Replies};
 use crate::engine::protocol::{
     ConnectionEvent, Disconnected, Id, Push, PushKind, Refusal, Reply, Request, ServerInfo,
@@ -601,7 +602,7 @@ impl Up {
             },
             Poll::Ready(Err(broke)) => Poll::Ready(Err(broke.reason)),
             Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
-                Poll::Ready(Err(format!("Redis did not answer within {io_timeout:?}").into()))
+                Poll::Ready(Err(format!("Redis did not answer within {}", Span(io_timeout)).into()))
             }
             Poll::Pending => Poll::Pending,
         }

@@ -23,6 +23,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Holder, LockError};
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
+use crate::base::span::Span;
 use crate::base::telemetry;
 use crate::base::token::{self, Token};
 use crate::engine::command::{AcquireOutcome, Ask};
@@ -494,7 +495,7 @@ impl Lock {
                 let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask.deadline.started));
                 LockError::unavailable(
                     key,
-                    format!("Redis is connected but gave no answer within {silent_for:.1?}"),
+                    format!("Redis is connected but gave no answer within {}", Span(silent_for)),
                 )
             }
         })

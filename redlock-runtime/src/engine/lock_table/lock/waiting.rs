@@ -20,6 +20,7 @@ use super::standing::{ASK_AGAIN_AFTER, Standing};
 use crate::base::clock::Moment;
 use crate::base::error::Holder;
 use crate::base::lease::safe_until;
+use crate::base::span::Span;
 use crate::base::token::Token;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{
@@ -389,8 +390,10 @@ impl Waiting {
             _ => ("ttl", lasts),
         };
         let reason: Arc<str> = format!(
-            "the lock was granted for {lasts:?} and the answer took {took:.1?}, so it had expired: a `{option}` must be several \
-             times as long as a round trip"
+            "the lock was granted for {} and the answer took {}, so it had expired: a `{option}` must be several times as \
+             long as a round trip",
+            Span(lasts),
+            Span(took)
         )
         .into();
         self.last_answer.set_refused(now, Arc::clone(&reason));

@@ -204,7 +204,10 @@ fn a_ttl_that_is_over_when_each_answer_comes_is_an_error_that_names_it() {
     scenario.send();
     granted_late(&mut scenario, 3);
     let Some(error) = failed(&mut outcome) else { unreachable!("it is told") };
-    assert!(matches!(&error, LockError::Misconfigured { reason, .. } if reason.contains("30s")), "{error}");
+    assert!(
+        matches!(&error, LockError::Misconfigured { reason, .. } if reason.contains("30.0 s")),
+        "{error}"
+    );
     scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::server_address::ServerAddress;
 use crate::base::credentials::Credentials;
 use crate::base::host::world::Work;
+use crate::base::span::Span;
 use crate::engine::redis::wire::command::Pipeline;
 use crate::engine::redis::wire::error_reply::ErrorReply;
 use crate::engine::redis::wire::error_reply::is_passing;
@@ -109,7 +110,7 @@ impl CredentialSource {
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err("`credentials` panicked".to_owned()),
-            Err(_) => Err(format!("`credentials` gave no answer within {limit:?}")),
+            Err(_) => Err(format!("`credentials` gave no answer within {}", Span(limit))),
         }
     }
 }

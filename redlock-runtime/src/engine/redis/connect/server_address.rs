@@ -33,6 +33,8 @@ pub(crate) enum Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // An IPv6 address.
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => f.write_str(path),
         }
@@ -171,7 +173,7 @@ mod tests {
     fn parts_by_the_crate(url: &str) -> Option<Parts> {
         let info = url.into_connection_info().ok()?;
         let place = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+            ConnectionAddr::Tcp(host, port) => Place::Tcp(host.clone(), *port).to_string(),
             other => other.to_string(),
         };
         let settings = info.redis_settings();

@@ -35,6 +35,7 @@ use super::wire::value::Value;
 use crate::base::clock::Moment;
 use crate::base::host;
 use crate::base::key::INBOX;
+use crate::base::span::Span;
 use crate::base::telemetry;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
@@ -456,8 +457,9 @@ impl RedisNode {
     fn no_answer(&self, timeout: Duration) -> Disconnected {
         let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
         let reason = format!(
-            "cannot connect: Redis at {} does not answer within {timeout:?}{hint}",
-            self.address.place
+            "cannot connect: Redis at {} does not answer within {}{hint}",
+            self.address.place,
+            Span(timeout)
         );
         Disconnected { reason: reason.into(), is_permanent: false }
     }

@@ -320,7 +320,7 @@ mod tests {
             unreachable!()
         };
         let addresses: Vec<_> = sentinels.all.iter().map(|(address, _)| address.place.to_string()).collect();
-        assert_eq!(addresses, ["a:26379", "b:1", "::1:26379"]);
+        assert_eq!(addresses, ["a:26379", "b:1", "[::1]:26379"]);
         assert_eq!(sentinels.all[0].0.password.as_deref(), Some("p@/"));
         assert_eq!(sentinels.all[0].0.user.as_deref(), Some("u"));
         assert_eq!((&*sentinels.name, primary.as_str()), ("main", "redis://shop:s%40@primary/2"));

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender};
 use super::RedisNode;
 use crate::base::clock::Moment;
 use crate::base::key::{ONCE, TICK};
+use crate::base::span::Span;
 use crate::base::token::digest;
 use crate::engine::command::{Command, Kept, Unconfirmed};
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Kind, Request};
@@ -80,7 +81,7 @@ impl Confirmer {
                     open = None;
                     let trouble = match outcome {
                         Ok(Err(trouble)) => trouble,
-                        _ => Disconnected::passing(format!("no answer to WAIT within {:?}", self.limit)),
+                        _ => Disconnected::passing(format!("no answer to WAIT within {}", Span(self.limit))),
                     };
                     vec![Confirmation::Unknown(trouble); batch.len()]
                 }

@@ -22,6 +22,7 @@ use crate::base::host::HashMap;
 use super::link::TransportEvent;
 use crate::base::capabilities::Abilities;
 use crate::base::clock::Moment;
+use crate::base::span::Span;
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
 use crate::engine::redis::node::cluster_layout::{ClusterNodes, Layout};
@@ -283,9 +284,9 @@ impl Cluster {
             };
             for deferred in queue.take_overdue(now, self.limit) {
                 let queue = self.slot_queues.get(&slot);
-                let reason = queue
-                    .and_then(|queue| queue.reason.clone())
-                    .unwrap_or_else(|| format!("the Cluster gave no answer within {:?}", self.limit).into());
+                let reason = queue.and_then(|queue| queue.reason.clone()).unwrap_or_else(|| {
+                    format!("the Cluster gave no answer within {}", Span(self.limit)).into()
+                });
                 self.refuse(now, deferred, reason);
             }
             let member = self.slot_map.get(slot).and_then(|node| self.members.get(node)?.as_ref());

@@ -30,6 +30,7 @@ use crate::base::host::HashMap;
 use super::link::{Link, TransportEvent};
 use super::listing;
 use crate::base::clock::Moment;
+use crate::base::span::Span;
 use crate::engine::EngineSettings;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request, Verdict};
 use crate::engine::redis::connect::server_identity::ServerIdentities;
@@ -259,8 +260,9 @@ impl Quorum {
             && limit < self.round_trip
         {
             let reason = format!(
-                "no answer within {limit:.1?}, a quarter of the ttl: a `ttl` must be several times as \
-                 long as a round trip"
+                "no answer within {}, a quarter of the ttl: a `ttl` must be several times as long as a round \
+                 trip",
+                Span(limit)
             );
             let reason = Arc::<str>::from(reason);
             for node in 0..self.members.len() {
