@@ -113,6 +113,11 @@ impl Kind {
         matches!(self, Self::Ticket(_))
     }
 
+    /// To whom its process has passed it on.
+    pub(crate) fn passed_on(&self) -> Option<&PassedOn> {
+        if let Self::PassedOn(passed_on) = self { Some(passed_on) } else { None }
+    }
+
     pub(crate) fn tick(&self) -> Option<&TickRequest> {
         if let Self::Tick(tick) = self { Some(tick) } else { None }
     }
@@ -155,21 +160,23 @@ impl Request {
 
     /// Plain commands do for it, if its lock is an exclusive one.
     pub(crate) fn use_commands(&mut self) {
+        self.set_direct(true);
+    }
+
+    /// The server may have executed it, or it needs the queue: it is sent as a script from now on.
+    pub(crate) fn use_script(&mut self) {
+        self.set_direct(false);
+    }
+
+    fn set_direct(&mut self, is_direct: bool) {
         if let Kind::Exclusive { direct } = &mut self.kind {
-            *direct = true;
+            *direct = is_direct;
         }
     }
 
     pub(crate) fn set_passed_on(&mut self, to: Option<Arc<PassedOn>>) {
         if let Some(to) = to {
             self.kind = Kind::PassedOn(to);
-        }
-    }
-
-    /// The server may have executed it, or it needs the queue: it is sent as a script from now on.
-    pub(crate) fn use_script(&mut self) {
-        if let Kind::Exclusive { direct } = &mut self.kind {
-            *direct = false;
         }
     }
 
@@ -184,8 +191,7 @@ impl Request {
 
     /// Under this token the server has the lock once it has executed the request.
     pub(crate) fn holder(&self) -> &Token {
-        if let Kind::PassedOn(passed_on) = &self.kind { passed_on.to.last() } else { None }
-            .unwrap_or(&self.token)
+        self.kind.passed_on().and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
     }
 
     /// A fenced one, through a script, for an exclusive lock.

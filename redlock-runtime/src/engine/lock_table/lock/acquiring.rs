@@ -66,8 +66,7 @@ impl Lock {
         ask.fenced |= cx.settings.cohort > 0 || ask.kind.is_always_fenced();
         let is_behind = ask.after.is_some();
         let reports = cx.settings.warn_after.filter(|_| ask.queues()).map(|limit| (cx.now, limit));
-        // From then on the word of the server is new enough for a caller that gives up at its
-        // limit.
+        // From then on an answer of the server is fresh enough for a caller that gives up at its limit.
         let answers_count_from =
             ask.deadline.gives_up_at.map(|limit| limit.before(cx.connection.answer_time().usual()));
         if self.attempts.join(id, Waiting::new(ask, token, answers_count_from, reports))
@@ -83,15 +82,11 @@ impl Lock {
 
     /// Asks the node for the lock, now or as soon as there is a connection.
     pub(super) fn ask(&mut self, cx: &mut Context, id: Id) {
-        self.ask_in(cx, id, false);
+        self.ask_as(cx, id, false);
     }
 
-    /// Asks as one of all waiters of the lock in this process, which ask now.
-    pub(super) fn ask_with_all(&mut self, cx: &mut Context, id: Id) {
-        self.ask_in(cx, id, true);
-    }
-
-    pub(super) fn ask_in(&mut self, cx: &mut Context, id: Id, with_all: bool) {
+    /// `with_all`: as one of all waiters of the lock in this process, which ask now.
+    pub(super) fn ask_as(&mut self, cx: &mut Context, id: Id, with_all: bool) {
         let is_alone = self.attempts.is_alone(id);
         let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         if cx.connection.is_up() {
@@ -175,7 +170,7 @@ impl Lock {
     /// A waiter whose place may be gone asks for a new one, unless it is asking.
     pub(super) fn rejoin(&mut self, cx: &mut Context, id: Id) {
         if self.attempts.waiting(id).is_some_and(Waiting::sleeps_in_queue) {
-            self.ask_with_all(cx, id);
+            self.ask_as(cx, id, true);
         }
     }
 
@@ -400,9 +395,9 @@ impl Lock {
     }
 
     /// The limit of this waiter has come, or is so near that the server must be asked now: its
-    /// caller hears the outcome, or goes on waiting for the server's word.
+    /// caller hears the outcome, or goes on waiting for a fresh answer.
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
-        let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
+        let asked_at = self.asker_for_fresh_answer(cx, id).map(|asker| self.fresh_answer_asked_at(cx, asker));
         let late = cx.connection.answer_time().late();
         let Some(waiting) =
             self.attempts.waiting_mut(id).filter(|waiting| waiting.ask.deadline.gives_up_at.is_some())
@@ -421,8 +416,8 @@ impl Lock {
         }
     }
 
-    /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
-    fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
+    /// The attempt whose request brings the answer that this waiter needs; `None` when it needs none.
+    fn asker_for_fresh_answer(&self, cx: &Context, id: Id) -> Option<Id> {
         let waiting = self.attempts.waiting(id)?;
         let is_known = waiting.ask.deadline.one_try
             || cx.connection.trouble().is_some()
@@ -434,7 +429,7 @@ impl Lock {
     }
 
     /// The time when this attempt has asked the server. One that has not asks now.
-    fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
+    fn fresh_answer_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
         let Some(waiting) = self.attempts.waiting(asker) else { return cx.now };
         if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
             self.ask(cx, asker);
@@ -477,10 +472,10 @@ impl Lock {
         if let Some(holder) = self.attempts.holder_here(cx.now) {
             return Some(busy(holder));
         }
-        let word = self.attempts.last_answer(waiting);
-        Some(match word.get() {
+        let answer = self.attempts.last_answer(waiting);
+        Some(match answer.get() {
             Answer::Busy { owner, granted, expires_in, inside, limit, waiter }
-                if waiting.limit.is_met_by(word) =>
+                if waiting.limit.is_met_by(answer) =>
             {
                 // The one that asks for this process may be the one in front, and have room then.
                 let waiter = waiter.as_deref().or(waiting.last_answer.kept_out_by()).filter(|_| *inside > 0);

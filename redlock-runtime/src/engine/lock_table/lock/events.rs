@@ -145,7 +145,7 @@ impl Lock {
             Some(Attempt::Waiting(waiting)) => {
                 waiting.standing.forget_server_clock();
                 if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
-                    self.ask_with_all(cx, id);
+                    self.ask_as(cx, id, true);
                 }
             }
             Some(Attempt::Held(held)) => {
@@ -163,7 +163,7 @@ impl Lock {
             Some(Attempt::Waiting(waiting)) => {
                 let awaits = waiting.awaits;
                 if awaits == Awaits::Connection || awaits == Awaits::LocalTurn && cx.queues_on_server() {
-                    self.ask_with_all(cx, id);
+                    self.ask_as(cx, id, true);
                 }
             }
             Some(Attempt::Held(_)) => self.renew(cx, id),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::waiting::{Awaits, Waiting};
 use crate::base::clock::Moment;
 use crate::base::token::Token;
-use crate::engine::protocol::{Kind, PassedOn, Reply, Request};
+use crate::engine::protocol::{PassedOn, Reply, Request};
 
 /// So long after it was passed on, the server is told who has it. Most holders have released it by
 /// then.
@@ -28,7 +28,7 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
 /// So long after its grant, a lock is passed on to followers. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// The server's word on who comes next.
+/// What the server has said of who comes next.
 #[derive(Default)]
 enum Next {
     /// A cohort has asked for fencing tokens. That is done once per grant, because other processes
@@ -223,8 +223,7 @@ impl Successors {
     /// longer under the one before, which is returned.
     pub(super) fn set_told(&mut self, request: &Request) -> Option<Token> {
         let passing = self.passing.as_mut()?;
-        let Kind::PassedOn(passed_on) = &request.kind else { return None };
-        let holder = passed_on.to.last()?;
+        let holder = request.kind.passed_on()?.to.last()?;
         let at = passing.to.iter().position(|token| token == holder)?;
         passing.named = passing.named.saturating_sub(at + 1);
         let holder = passing.to.drain(..=at).next_back()?;

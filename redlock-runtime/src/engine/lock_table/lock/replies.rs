@@ -288,7 +288,7 @@ impl Lock {
                 if refusal == Refusal::Contended {
                     cx.contended.insert(&request.name);
                 }
-                self.ask_in(cx, id, request.action == Action::Acquire(Mode::Rejoin));
+                self.ask_as(cx, id, request.action == Action::Acquire(Mode::Rejoin));
             }
             Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason) if !ask.deadline.one_try => {
                 self.refused_for_now(cx, id, reason);
