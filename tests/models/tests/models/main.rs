@@ -10,6 +10,7 @@ mod hand_off;
 mod once;
 mod plain_fence;
 mod quorum;
+mod rate;
 mod tickets;
 mod ticks;
 
