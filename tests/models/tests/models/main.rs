@@ -11,6 +11,7 @@ mod once;
 mod plain_fence;
 mod quorum;
 mod rate;
+mod stalled_front;
 mod tickets;
 mod ticks;
 
