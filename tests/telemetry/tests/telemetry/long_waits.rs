@@ -169,6 +169,12 @@ async fn without_redis_the_warning_says_why_the_holder_is_unknown() {
     eventually("it waits", || waiters(&locks, &key) == 1);
     server.kill();
     eventually("a warning", || warnings(&key).iter().any(|event| field(event, "error") != "-"));
+    let unknown = warnings(&key).into_iter().filter(|event| field(event, "error") != "-");
+    for warning in unknown {
+        // It does not blame Redis: the connection may only be another one.
+        let message = field(&warning, "message");
+        assert_eq!(message, "a caller waits long for a lock, and who holds it is not known now");
+    }
     waits.abort();
     eventually("it ends", || ends(&key) == ["cancelled"]);
     drop(held);
