@@ -11,10 +11,10 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Address, Capabilities, Credentials, CurrentLock, Election, Fence, FenceError, FromLockError,
-    HandOver, Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
+    Acquire, Address, Capabilities, Credentials, CurrentLock, Election, Fence, FromLockError, HandOver,
+    Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
     LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, NotATicket, Observer, OnLost,
-    OnceRecord, ReleaseOutcome, Term, TermEnd, TickMissed, Ticket, Waiter, current,
+    OnceRecord, ReleaseOutcome, StoreError, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "redis")]

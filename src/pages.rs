@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-use crate::{LockError, LockManager};
+use crate::{Fence, LockError, LockManager};
 
 const README: &str = include_str!("../README.md");
 
@@ -235,7 +235,8 @@ fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
     locks.force_release_blocking("stock:42")?;
     errors.push(("Lost", held.extend_blocking(short).err()));
     let fence = lock().run_blocking(|guard| guard.fences().next())?;
-    errors.push(("Fenced", fence.map(|fence| fence.refused())));
+    errors.push(("Fenced", fence.as_ref().map(Fence::refused)));
+    errors.push(("Store", fence.map(|fence| fence.failed("the commit", std::fmt::Error))));
     errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
     let held = lock().acquire_blocking()?;
     errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use kit::{RedisCluster, RedisServer, unique};
+use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands as _, RedisError};
-use redlocked::{FenceError, LockError, LockGuard, LockManager, distributed_lock};
+use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
-type Outcome<T = ()> = Result<T, FenceError<RedisError>>;
+type Outcome<T = ()> = Result<T, LockError>;
 
 async fn connect(server: &RedisServer) -> MultiplexedConnection {
     let client = redis::Client::open(server.url()).unwrap();
@@ -93,25 +93,6 @@ fn sync_code_has_each_write_too() {
     assert!(!late.redis().del_blocking(&mut redis, "text").unwrap());
 }
 
-/// An application's error that keeps the kind.
-#[derive(Debug)]
-enum Failure {
-    Lock(LockError),
-    Fenced(FenceError<RedisError>),
-}
-
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
-impl From<FenceError<RedisError>> for Failure {
-    fn from(error: FenceError<RedisError>) -> Self {
-        Self::Fenced(error)
-    }
-}
-
 /// A function that binds no guard. It is frozen while `meanwhile` runs.
 #[distributed_lock(key = "account:{id}", manager = locks)]
 async fn deposit(
@@ -119,7 +100,7 @@ async fn deposit(
     redis: &mut MultiplexedConnection,
     id: u32,
     meanwhile: impl AsyncFnOnce(&mut MultiplexedConnection),
-) -> Result<(), Failure> {
+) -> Result<(), LockError> {
     let lock = redlocked::current()?;
     lock.redis().set(redis, "balance", 1).await?;
     meanwhile(redis).await;
@@ -133,7 +114,7 @@ fn deposit_blocking(
     redis: &mut redis::Connection,
     id: u32,
     meanwhile: impl FnOnce(&mut redis::Connection),
-) -> Result<(), Failure> {
+) -> Result<(), LockError> {
     let lock = redlocked::current()?;
     lock.redis().set_blocking(redis, "balance", 1)?;
     meanwhile(redis);
@@ -155,11 +136,11 @@ async fn an_annotated_function_that_binds_no_guard_is_refused_as_well() {
         let late = second.lock("account:7").acquire().await.unwrap();
         late.redis().set(redis, "balance", 7).await.unwrap();
     });
-    let Failure::Fenced(error) = outcome.await.unwrap_err() else { panic!("its write was refused") };
+    let error = outcome.await.unwrap_err();
     refused(Err::<(), _>(error));
     assert_eq!(redis.get::<_, u32>("balance").await.unwrap(), 7);
     let outcome = deposit(&first, &mut redis, 7, async |_| drop(first.force_release("account:7").await));
-    let Failure::Lock(error) = outcome.await.unwrap_err() else { panic!("the body was stopped") };
+    let error = outcome.await.unwrap_err();
     assert!(matches!(error, LockError::Lost { .. }), "{error}");
 }
 
@@ -173,14 +154,12 @@ fn sync_an_annotated_function_that_binds_no_guard_is_refused_as_well() {
         let late = second.lock("account:7").acquire_blocking().unwrap();
         late.redis().set_blocking(redis, "balance", 7).unwrap();
     });
-    let Failure::Fenced(error) = outcome.unwrap_err() else { panic!("its write was refused") };
+    let error = outcome.unwrap_err();
     refused(Err::<(), _>(error));
     assert_eq!(server.run::<u32>("GET balance"), 7);
     let outcome =
         deposit_blocking(&first, &mut redis, 7, |_| drop(first.force_release_blocking("account:7")));
-    let Failure::Fenced(FenceError::Lock(error)) = outcome.unwrap_err() else {
-        panic!("it looks at its lease")
-    };
+    let error = outcome.unwrap_err();
     assert!(matches!(error, LockError::Lost { .. }), "{error}");
 }
 
@@ -299,13 +278,13 @@ async fn a_lost_lock_and_a_broken_script_are_told_apart() {
     let guard = locks.lock("account:7").acquire().await.unwrap();
     let broken: Outcome<()> = guard.redis().eval(&mut redis, "nonsense", &["balance"], 1).await;
     let error = broken.unwrap_err();
-    assert!(matches!(error, FenceError::Store { .. }), "{error}");
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
     assert!(error.to_string().starts_with("`account:7`: the fenced write failed"), "{error}");
     let nowhere: Outcome<()> = guard.redis().eval(&mut redis, "return 1", &[], 1).await;
-    assert!(matches!(nowhere, Err(FenceError::Lock(LockError::InvalidRequest { .. }))));
+    assert!(matches!(nowhere, Err(LockError::InvalidRequest { .. })));
     assert!(locks.force_release("account:7").await.unwrap().is_some());
     let lost = guard.redis().set(&mut redis, "balance", 1).await;
-    assert!(matches!(lost, Err(FenceError::Lock(LockError::Lost { .. }))));
+    assert!(matches!(lost, Err(LockError::Lost { .. })));
     assert!(server.keys().is_empty());
 }
 

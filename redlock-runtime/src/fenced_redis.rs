@@ -12,7 +12,7 @@ use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, RedisError, Script, ScriptInvocation, ToRedisArgs, ToSingleRedisArg};
 
 use crate::base::error::LockError;
-use crate::base::fence::{Fence, FenceError};
+use crate::base::fence::Fence;
 use crate::current::CurrentLock;
 use crate::engine::slots::hash_tag;
 use crate::guard::LockGuard;
@@ -62,9 +62,9 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 ///
 /// # Errors
 ///
-/// Of each method: [`FenceError::Lock`] with [`LockError::Fenced`] when a later holder was there, and
-/// with [`LockError::Lost`] when the lease has ended; [`FenceError::Store`] with the error of the
-/// client, and then the write may have been made. Of a [`CurrentLock`] also those of
+/// Of each method: [`LockError::Fenced`] when a later holder was there; [`LockError::Lost`] when the
+/// lease has ended; [`LockError::Store`] with the error of the client, a `redis::RedisError`, and
+/// then the write may have been made. Of a [`CurrentLock`] also those of
 /// [`CurrentLock::fencing_token`].
 ///
 /// # Cancel safety
@@ -112,7 +112,7 @@ impl LockGuard {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// guard.redis().set(&mut connection, "balance:7", b"42").await?;
     /// # Ok(())
     /// # }
@@ -158,7 +158,7 @@ impl FencedRedis<'_> {
     /// ```no_run
     /// # use std::time::Duration;
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let week = Duration::from_secs(7 * 24 * 3_600);
     /// guard.redis().forget_after(week).set(&mut connection, "balance:7", b"42").await?;
     /// # Ok(())
@@ -178,7 +178,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// guard.redis().set(&mut connection, "balance:7", 42).await?;
     /// # Ok(())
     /// # }
@@ -188,7 +188,7 @@ impl FencedRedis<'_> {
         connection: &mut impl ConnectionLike,
         key: &str,
         value: impl ToSingleRedisArg,
-    ) -> Result<(), FenceError<RedisError>> {
+    ) -> Result<(), LockError> {
         self.run(connection, &SET, &[key], value.to_redis_args()).await
     }
 
@@ -202,7 +202,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// guard.redis().set_blocking(&mut connection, "balance:7", 42)?;
     /// # Ok(())
     /// # }
@@ -212,7 +212,7 @@ impl FencedRedis<'_> {
         connection: &mut impl redis::ConnectionLike,
         key: &str,
         value: impl ToSingleRedisArg,
-    ) -> Result<(), FenceError<RedisError>> {
+    ) -> Result<(), LockError> {
         self.run_blocking(connection, &SET, &[key], value.to_redis_args())
     }
 
@@ -226,7 +226,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let is_new = guard.redis().hset(&mut connection, "account:7", "owner", "ann").await?;
     /// # let _ = is_new;
     /// # Ok(())
@@ -238,7 +238,7 @@ impl FencedRedis<'_> {
         key: &str,
         field: impl ToSingleRedisArg,
         value: impl ToSingleRedisArg,
-    ) -> Result<bool, FenceError<RedisError>> {
+    ) -> Result<bool, LockError> {
         self.run(connection, &HSET, &[key], (field, value).to_redis_args()).await
     }
 
@@ -252,7 +252,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let is_new = guard.redis().hset_blocking(&mut connection, "account:7", "owner", "ann")?;
     /// # let _ = is_new;
     /// # Ok(())
@@ -264,7 +264,7 @@ impl FencedRedis<'_> {
         key: &str,
         field: impl ToSingleRedisArg,
         value: impl ToSingleRedisArg,
-    ) -> Result<bool, FenceError<RedisError>> {
+    ) -> Result<bool, LockError> {
         self.run_blocking(connection, &HSET, &[key], (field, value).to_redis_args())
     }
 
@@ -278,17 +278,13 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let was_there = guard.redis().del(&mut connection, "offer:7").await?;
     /// # let _ = was_there;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn del(
-        self,
-        connection: &mut impl ConnectionLike,
-        key: &str,
-    ) -> Result<bool, FenceError<RedisError>> {
+    pub async fn del(self, connection: &mut impl ConnectionLike, key: &str) -> Result<bool, LockError> {
         self.run(connection, &DEL, &[key], Vec::new()).await
     }
 
@@ -302,7 +298,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let was_there = guard.redis().del_blocking(&mut connection, "offer:7")?;
     /// # let _ = was_there;
     /// # Ok(())
@@ -312,7 +308,7 @@ impl FencedRedis<'_> {
         self,
         connection: &mut impl redis::ConnectionLike,
         key: &str,
-    ) -> Result<bool, FenceError<RedisError>> {
+    ) -> Result<bool, LockError> {
         self.run_blocking(connection, &DEL, &[key], Vec::new())
     }
 
@@ -328,7 +324,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let deposit = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
     /// let balance: i64 = guard.redis().eval(&mut connection, deposit, &["balance:7"], 30).await?;
     /// # let _ = balance;
@@ -341,7 +337,7 @@ impl FencedRedis<'_> {
         script: &str,
         keys: &[&str],
         arguments: impl ToRedisArgs,
-    ) -> Result<T, FenceError<RedisError>> {
+    ) -> Result<T, LockError> {
         self.run(connection, &fenced(script), keys, arguments.to_redis_args()).await
     }
 
@@ -355,7 +351,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// let deposit = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
     /// let balance: i64 = guard.redis().eval_blocking(&mut connection, deposit, &["balance:7"], 30)?;
     /// # let _ = balance;
@@ -368,7 +364,7 @@ impl FencedRedis<'_> {
         script: &str,
         keys: &[&str],
         arguments: impl ToRedisArgs,
-    ) -> Result<T, FenceError<RedisError>> {
+    ) -> Result<T, LockError> {
         self.run_blocking(connection, &fenced(script), keys, arguments.to_redis_args())
     }
 
@@ -383,17 +379,13 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # async fn example(guard: redlocked::LockGuard, mut connection: redis::aio::MultiplexedConnection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// guard.redis().claim(&mut connection, "balance:7").await?;
     /// // What is read from here on is final until this holder writes.
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn claim(
-        self,
-        connection: &mut impl ConnectionLike,
-        key: &str,
-    ) -> Result<(), FenceError<RedisError>> {
+    pub async fn claim(self, connection: &mut impl ConnectionLike, key: &str) -> Result<(), LockError> {
         self.run(connection, &CLAIM, &[key], Vec::new()).await
     }
 
@@ -407,7 +399,7 @@ impl FencedRedis<'_> {
     ///
     /// ```no_run
     /// # fn example(guard: redlocked::LockGuard, mut connection: redis::Connection)
-    /// #     -> Result<(), redlocked::FenceError<redis::RedisError>> {
+    /// #     -> Result<(), redlocked::LockError> {
     /// guard.redis().claim_blocking(&mut connection, "balance:7")?;
     /// # Ok(())
     /// # }
@@ -416,7 +408,7 @@ impl FencedRedis<'_> {
         self,
         connection: &mut impl redis::ConnectionLike,
         key: &str,
-    ) -> Result<(), FenceError<RedisError>> {
+    ) -> Result<(), LockError> {
         self.run_blocking(connection, &CLAIM, &[key], Vec::new())
     }
 
@@ -426,7 +418,7 @@ impl FencedRedis<'_> {
         script: &Script,
         keys: &[&str],
         arguments: Vec<Vec<u8>>,
-    ) -> Result<T, FenceError<RedisError>> {
+    ) -> Result<T, LockError> {
         let fences = self.fences().await?;
         let call = self.call(&fences, script, keys, arguments)?;
         call.invoke_async(connection).await.map_err(|error| failed(&fences, error))
@@ -438,7 +430,7 @@ impl FencedRedis<'_> {
         script: &Script,
         keys: &[&str],
         arguments: Vec<Vec<u8>>,
-    ) -> Result<T, FenceError<RedisError>> {
+    ) -> Result<T, LockError> {
         let fences = self.fences_blocking()?;
         let call = self.call(&fences, script, keys, arguments)?;
         call.invoke(connection).map_err(|error| failed(&fences, error))
@@ -486,14 +478,14 @@ impl FencedRedis<'_> {
 }
 
 /// The error of a call with `fences`.
-fn failed(fences: &[Fence], error: RedisError) -> FenceError<RedisError> {
+fn failed(fences: &[Fence], error: RedisError) -> LockError {
     let Some(first) = fences.first() else {
-        return LockError::NotLocked.into();
+        return LockError::NotLocked;
     };
     if error.code() != Some("FENCED") {
         return first.failed("the fenced write", error);
     }
     let which = error.detail().and_then(|number| number.parse::<usize>().ok());
     let which = which.and_then(|number| fences.get(number.checked_sub(1)?));
-    which.unwrap_or(first).refused().into()
+    which.unwrap_or(first).refused()
 }

@@ -1,6 +1,6 @@
 //! [`FencedGuard`]: what a guard can do with a transaction.
 
-use redlocked::{CurrentLock, Fence, FenceError, LockError, LockGuard, ReleaseOutcome};
+use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome};
 
 use crate::transaction::FencedTransaction;
 
@@ -19,9 +19,8 @@ pub trait FencedGuard: Send + Sized {
     ///
     /// # Errors
     ///
-    /// [`FenceError::Lock`] with [`LockError::Fenced`] when a later holder was there before, and with
-    /// [`LockError::Lost`] when the lease has ended; [`FenceError::Store`] with the error of the
-    /// database, such as a missing table ([`create_table`](crate::create_table)), or a failure to
+    /// [`LockError::Fenced`] when a later holder was there before; [`LockError::Lost`] when the lease
+    /// has ended; [`LockError::Store`] with the error of the database as its source, such as a missing table ([`create_table`](crate::create_table)), or a failure to
     /// serialize in a stricter isolation than `READ COMMITTED`. After each, drop the transaction.
     ///
     /// # Cancel safety
@@ -71,7 +70,7 @@ pub trait FencedGuard: Send + Sized {
     fn fence_in<T: FencedTransaction>(
         &self,
         tx: &mut T,
-    ) -> impl Future<Output = Result<(), FenceError<T::Error>>> + Send;
+    ) -> impl Future<Output = Result<(), LockError>> + Send;
 
     /// Commits while the lock is held, and then releases it.
     ///
@@ -80,8 +79,8 @@ pub trait FencedGuard: Send + Sized {
     ///
     /// # Errors
     ///
-    /// [`FenceError::Lock`] with [`LockError::Lost`] when the lease has ended: nothing was sent, and
-    /// the transaction is rolled back. [`FenceError::Store`] with the error of the database: where
+    /// [`LockError::Lost`] when the lease has ended: nothing was sent, and the transaction is rolled
+    /// back. [`LockError::Store`] with the error of the database as its source: where
     /// its connection broke, the transaction may have been committed, so look before the work is done
     /// again. The lock is released in each case.
     ///
@@ -115,14 +114,12 @@ pub trait FencedGuard: Send + Sized {
     /// # Ok(())
     /// # }
     /// ```
-    fn commit<T: FencedTransaction>(
-        self,
-        tx: T,
-    ) -> impl Future<Output = Result<Committed, FenceError<T::Error>>> + Send;
+    fn commit<T: FencedTransaction>(self, tx: T)
+    -> impl Future<Output = Result<Committed, LockError>> + Send;
 }
 
 impl FencedGuard for LockGuard {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         self.assert()?;
         for fence in self.fences() {
             record(tx, &fence).await?;
@@ -130,25 +127,25 @@ impl FencedGuard for LockGuard {
         Ok(())
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
         (&self).commit(tx).await?;
         Ok(Committed { release: Some(self.release().await) })
     }
 }
 
 impl FencedGuard for &LockGuard {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         (**self).fence_in(tx).await
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
         self.assert()?;
         commit(tx, self.fences().next()).await
     }
 }
 
 impl FencedGuard for CurrentLock {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), FenceError<T::Error>> {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         self.assert()?;
         for fence in self.fences().await? {
             record(tx, &fence).await?;
@@ -156,7 +153,7 @@ impl FencedGuard for CurrentLock {
         Ok(())
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, FenceError<T::Error>> {
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
         self.assert()?;
         commit(tx, self.fences().await?.into_iter().next()).await
     }
@@ -203,23 +200,20 @@ impl Committed {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(), FenceError<T::Error>> {
+pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(), LockError> {
     // Below 2^53.
     let number = fence.token().cast_signed();
     let recorded = tx.record(T::DIALECT.text(), fence.name(), number).await;
     let recorded =
         recorded.map_err(|error| fence.failed("to record its fence in `redlocked_fences`", error))?;
-    if T::DIALECT.is_accepted(recorded, fence.token()) { Ok(()) } else { Err(fence.refused().into()) }
+    if T::DIALECT.is_accepted(recorded, fence.token()) { Ok(()) } else { Err(fence.refused()) }
 }
 
 /// `fence` names the lock in an error.
-async fn commit<T: FencedTransaction>(
-    tx: T,
-    fence: Option<Fence>,
-) -> Result<Committed, FenceError<T::Error>> {
+async fn commit<T: FencedTransaction>(tx: T, fence: Option<Fence>) -> Result<Committed, LockError> {
     match (tx.commit().await, fence) {
         (Ok(()), _) => Ok(Committed { release: None }),
         (Err(error), Some(fence)) => Err(fence.failed("the commit", error)),
-        (Err(_), None) => Err(LockError::NotLocked.into()),
+        (Err(_), None) => Err(LockError::NotLocked),
     }
 }

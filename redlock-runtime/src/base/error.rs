@@ -17,6 +17,7 @@ use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::owner::Owner;
 use crate::base::span::Span;
+use crate::base::store_error::StoreError;
 use crate::base::token::Token;
 use crate::base::utc::utc;
 
@@ -120,6 +121,17 @@ pub enum LockError {
         key: Arc<str>,
         /// The [fencing token](crate::LockGuard::fencing_token) that came too late.
         fence: u64,
+    },
+    /// The store of a fenced write has refused it for a reason of its own, or gave no answer: the
+    /// database, the connection to it, the script. Without an answer, the write may have been made.
+    #[non_exhaustive]
+    Store {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// What was being done, such as `the commit`.
+        step: &'static str,
+        /// The error of the store; it is also the [`source`](Error::source) of this one.
+        source: StoreError,
     },
     /// The record of a body that runs once is that of another request:
     /// the same key was used with another `by`. The body did not run.
@@ -268,6 +280,18 @@ impl LockError {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. } | Self::TickTaken { .. })
     }
 
+    /// True for [`Fenced`](Self::Fenced): a later holder of the lock has written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!redlocked::LockError::NotConfigured.is_fenced());
+    /// ```
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
+    }
+
     /// The kind of the error: its variant without the details.
     ///
     /// # Examples
@@ -290,6 +314,7 @@ impl LockError {
             Self::QueueFull { .. } => LockErrorKind::QueueFull,
             Self::Lost { .. } => LockErrorKind::Lost,
             Self::Fenced { .. } => LockErrorKind::Fenced,
+            Self::Store { .. } => LockErrorKind::Store,
             Self::KeyReused { .. } => LockErrorKind::KeyReused,
             Self::Interrupted { .. } => LockErrorKind::Interrupted,
             Self::Undecodable { .. } => LockErrorKind::Undecodable,
@@ -335,6 +360,7 @@ impl LockError {
             | Self::QueueFull { key, .. }
             | Self::Lost { key, .. }
             | Self::Fenced { key, .. }
+            | Self::Store { key, .. }
             | Self::KeyReused { key }
             | Self::Interrupted { key, .. }
             | Self::Undecodable { key, .. }
@@ -389,8 +415,8 @@ impl LockError {
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
     ///   [`Unavailable`](Self::Unavailable): one second.
     /// - [`TickTaken`](Self::TickTaken) has none: the next tick comes at its time.
-    /// - [`Lost`](Self::Lost), [`Fenced`](Self::Fenced), [`Interrupted`](Self::Interrupted) and
-    ///   [`NotStored`](Self::NotStored) have none: the body has begun, and only its author knows
+    /// - [`Lost`](Self::Lost), [`Fenced`](Self::Fenced), [`Store`](Self::Store),
+    ///   [`Interrupted`](Self::Interrupted) and [`NotStored`](Self::NotStored) have none: the body has begun, and only its author knows
     ///   whether it can be repeated.
     ///
     /// # Examples
@@ -424,6 +450,7 @@ impl LockError {
             | Self::Deadlock { .. }
             | Self::Lost { .. }
             | Self::Fenced { .. }
+            | Self::Store { .. }
             | Self::KeyReused { .. }
             | Self::Interrupted { .. }
             | Self::Undecodable { .. }
@@ -503,6 +530,7 @@ impl fmt::Display for LockError {
             Self::QueueFull { key, waiters } => write_queue_full(f, key, *waiters),
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
             Self::Fenced { key, fence } => write_fenced(f, key, *fence),
+            Self::Store { key, step, source } => write!(f, "`{key}`: {step} failed: {source}"),
             Self::KeyReused { key } => write_reused(f, key),
             Self::Interrupted { key, by, .. } => write_interrupted(f, key, by),
             Self::Undecodable { key, reason } => write_undecodable(f, key, reason),
@@ -597,7 +625,14 @@ impl fmt::Debug for LockError {
     }
 }
 
-impl Error for LockError {}
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store { source, .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}
 
 /// The holder of a lock, as the server reports it; without its token.
 ///
@@ -914,6 +949,8 @@ pub enum LockErrorKind {
     Lost,
     /// [`LockError::Fenced`](crate::LockError::Fenced)
     Fenced,
+    /// [`LockError::Store`](crate::LockError::Store)
+    Store,
     /// [`LockError::KeyReused`](crate::LockError::KeyReused)
     KeyReused,
     /// [`LockError::Interrupted`](crate::LockError::Interrupted)
@@ -965,6 +1002,7 @@ impl LockErrorKind {
             Self::QueueFull => "queue_full",
             Self::Lost => "lost",
             Self::Fenced => "fenced",
+            Self::Store => "store",
             Self::KeyReused => "key_reused",
             Self::Interrupted => "interrupted",
             Self::Undecodable => "undecodable",

@@ -1,11 +1,10 @@
-//! [`Fence`]: the number that a resource remembers of a lock. [`FenceError`]: why a fenced write was
-//! not made.
+//! [`Fence`]: the number that a resource remembers of a lock.
 
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::base::error::LockError;
+use crate::base::store_error::StoreError;
 
 /// The name of a lock and the fencing token of one holder: what a resource remembers to refuse the
 /// writes of earlier holders. [`LockGuard::fences`](crate::LockGuard::fences) returns one for each
@@ -94,95 +93,7 @@ impl Fence {
     /// The error for a store that has failed with `source`, in the middle of `step`, such as
     /// `"the commit"`.
     #[must_use]
-    pub fn failed<E>(&self, step: &'static str, source: E) -> FenceError<E> {
-        FenceError::Store { key: Arc::clone(&self.key), step, source }
-    }
-}
-
-/// Why a fenced write was not made. `E` is the error of the store: `sqlx::Error`,
-/// `redis::RedisError`.
-///
-/// # Examples
-///
-/// ```
-/// use redlocked::{FenceError, LockError};
-///
-/// /// The error of a service: a later holder is no outage.
-/// #[derive(Debug)]
-/// enum Failure {
-///     Overtaken,
-///     Broken(String),
-/// }
-///
-/// impl<E: std::error::Error> From<FenceError<E>> for Failure {
-///     fn from(error: FenceError<E>) -> Self {
-///         match error {
-///             FenceError::Lock(LockError::Fenced { .. } | LockError::Lost { .. }) => Self::Overtaken,
-///             error => Self::Broken(error.to_string()),
-///         }
-///     }
-/// }
-///
-/// let broken: FenceError<std::fmt::Error> = LockError::NotLocked.into();
-/// assert!(matches!(Failure::from(broken), Failure::Broken(_)));
-/// # let _ = Failure::Overtaken;
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FenceError<E> {
-    /// Nothing was written: [`LockError::Fenced`] where a later holder was there before,
-    /// [`LockError::Lost`] where the lease has ended.
-    Lock(LockError),
-    /// The store has refused, or gave no answer.
-    #[non_exhaustive]
-    Store {
-        /// The key of the lock, without the prefix.
-        key: Arc<str>,
-        /// What was being done.
-        step: &'static str,
-        /// The error of the store.
-        source: E,
-    },
-}
-
-impl<E> FenceError<E> {
-    /// True for [`LockError::Fenced`]: a later holder of the lock has written.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use redlocked::{FenceError, LockError};
-    ///
-    /// let error: FenceError<std::io::Error> = LockError::NotConfigured.into();
-    /// assert!(!error.is_fenced());
-    /// ```
-    #[must_use]
-    pub fn is_fenced(&self) -> bool {
-        matches!(self, Self::Lock(LockError::Fenced { .. }))
-    }
-}
-
-impl<E> From<LockError> for FenceError<E> {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for FenceError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lock(error) => error.fmt(f),
-            Self::Store { key, step, source } => write!(f, "`{key}`: {step} failed: {source}"),
-        }
-    }
-}
-
-impl<E: Error> Error for FenceError<E> {
-    /// What is behind the error of the store, whose words are in the message.
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Lock(error) => error.source(),
-            Self::Store { source, .. } => source.source(),
-        }
+    pub fn failed(&self, step: &'static str, source: impl Error + Send + Sync + 'static) -> LockError {
+        LockError::Store { key: Arc::clone(&self.key), step, source: StoreError::new(source) }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod one_or_many;
 pub(crate) mod outcome;
 pub(crate) mod owner;
 pub(crate) mod span;
+pub(crate) mod store_error;
 pub(crate) mod telemetry;
 pub(crate) mod tick;
 pub(crate) mod token;

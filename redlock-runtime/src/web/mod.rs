@@ -62,6 +62,7 @@ impl Answer {
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
             | LockErrorKind::Fenced
+            | LockErrorKind::Store
             | LockErrorKind::Interrupted
             | LockErrorKind::Undecodable
             | LockErrorKind::NotStored
@@ -134,6 +135,7 @@ mod tests {
             LockErrorKind::Deadlock
             | LockErrorKind::Lost
             | LockErrorKind::Fenced
+            | LockErrorKind::Store
             | LockErrorKind::Interrupted
             | LockErrorKind::Undecodable
             | LockErrorKind::NotStored

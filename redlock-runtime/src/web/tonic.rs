@@ -82,6 +82,7 @@ mod tests {
                 LockErrorKind::Deadlock
                 | LockErrorKind::Lost
                 | LockErrorKind::Fenced
+                | LockErrorKind::Store
                 | LockErrorKind::Interrupted
                 | LockErrorKind::Undecodable
                 | LockErrorKind::NotStored

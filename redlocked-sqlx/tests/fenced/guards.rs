@@ -1,9 +1,10 @@
 //! What a guard does with a transaction.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
-use redlocked::{FenceError, LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
+use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
 use redlocked_sqlx::{Dialect, FencedGuard as _, FencedTransaction, Recorded, create_table, record};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 
@@ -122,9 +123,7 @@ async fn a_lost_lease_is_refused_before_the_commit() {
     assert_eq!(guard.lost().await, LostReason::Expired);
 
     let again = guard.fence_in(&mut tx).await;
-    let is_lost = |error: &FenceError<sqlx::Error>| {
-        matches!(error, FenceError::Lock(LockError::Lost { reason: LostReason::Expired, .. }))
-    };
+    let is_lost = |error: &LockError| matches!(error, LockError::Lost { reason: LostReason::Expired, .. });
     assert!(again.is_err_and(|error| is_lost(&error) && error.to_string().contains("`account:7`")));
     assert!((&guard).commit(bank.start().await).await.is_err_and(|error| is_lost(&error)));
     assert!(guard.commit(tx).await.is_err_and(|error| is_lost(&error)));
@@ -287,7 +286,8 @@ async fn a_missing_table_is_told_with_the_key_and_the_name_of_the_table() {
     let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
     let guard = locks.lock("account:7").acquire().await.unwrap();
     let error = guard.fence_in(&mut pool.begin().await.unwrap()).await.unwrap_err();
-    assert!(matches!(error, FenceError::Store { source: sqlx::Error::Database(_), .. }));
+    let source = error.source().and_then(|source| source.downcast_ref::<sqlx::Error>());
+    assert!(matches!(source, Some(sqlx::Error::Database(_))), "{error}");
     let said = error.to_string();
     assert!(said.contains("`account:7`") && said.contains("`redlocked_fences`"), "{said}");
 }
@@ -334,4 +334,41 @@ fn the_front_page_shows_the_tables_as_they_are_made() {
     ] {
         assert!(include_str!("../../README.md").contains(table), "{table}");
     }
+}
+
+/// The error of a service, as most have it.
+#[derive(Debug, thiserror::Error)]
+enum BankError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+#[distributed_lock(key = "account:7", global, guard = lock, manager = locks)]
+async fn deposit_typed(locks: &LockManager, pool: &sqlx::SqlitePool, write: &str) -> Result<(), BankError> {
+    let mut tx = pool.begin().await?;
+    lock.fence_in(&mut tx).await?;
+    sqlx::query(write).execute(&mut *tx).await?;
+    lock.commit(tx).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_error_of_a_service_keeps_what_failed_and_its_source() {
+    let locks = manager().await;
+    let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
+    let error = deposit_typed(&locks, &pool, "SELECT 1").await.unwrap_err();
+    let BankError::Lock(error) = error else { panic!("the fence has no table: {error}") };
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
+
+    // Where there is no type for it, too: by a service's code for retries.
+    let any = anyhow::Error::from(error);
+    assert!(any.downcast_ref::<LockError>().is_some_and(|error| error.retry_after().is_none()));
+    assert!(any.chain().any(<dyn std::error::Error>::is::<sqlx::Error>), "{any:#}");
+
+    create_table(&pool).await.unwrap();
+    deposit_typed(&locks, &pool, "SELECT 1").await.unwrap();
+    let error = deposit_typed(&locks, &pool, "nonsense").await.unwrap_err();
+    assert!(matches!(error, BankError::Database(_)), "{error}");
 }

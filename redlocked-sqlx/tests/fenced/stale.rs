@@ -5,7 +5,7 @@
 //! one's money: in the end, the balance is the number of commits.
 
 use kit::DatabaseServer;
-use redlocked::{Fence, FenceError, LockError, LockManager};
+use redlocked::{Fence, LockError, LockManager};
 use redlocked_sqlx::{FencedTransaction as _, record};
 use tokio::task::JoinSet;
 
@@ -38,7 +38,7 @@ impl<B: Bank> Writer<B> {
     }
 
     /// The statements from `first` to the one before `end`.
-    async fn runs(&mut self, first: u32, end: u32) -> Result<(), FenceError<sqlx::Error>> {
+    async fn runs(&mut self, first: u32, end: u32) -> Result<(), LockError> {
         let failed = |error| self.fence.failed("a statement", error);
         for statement in first..end {
             let tx = self.tx.as_mut();
@@ -61,7 +61,7 @@ impl<B: Bank> Writer<B> {
         }
         match outcome {
             Ok(()) => true,
-            Err(FenceError::Lock(LockError::Fenced { .. })) => false,
+            Err(LockError::Fenced { .. }) => false,
             Err(error) => panic!("{error}"),
         }
     }

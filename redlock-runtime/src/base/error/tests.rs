@@ -2,7 +2,7 @@
 
 use super::*;
 
-const KINDS: [LockErrorKind; 21] = [
+const KINDS: [LockErrorKind; 22] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
     LockErrorKind::TickTaken,
@@ -10,6 +10,7 @@ const KINDS: [LockErrorKind; 21] = [
     LockErrorKind::QueueFull,
     LockErrorKind::Lost,
     LockErrorKind::Fenced,
+    LockErrorKind::Store,
     LockErrorKind::KeyReused,
     LockErrorKind::Interrupted,
     LockErrorKind::Undecodable,
@@ -57,6 +58,9 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
         LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },
+        LockErrorKind::Store => {
+            LockError::Store { key, step: "the commit", source: StoreError::new(fmt::Error) }
+        }
         LockErrorKind::KeyReused => LockError::KeyReused { key },
         LockErrorKind::Interrupted => LockError::Interrupted { key, by: holder, since: UNIX_EPOCH },
         LockErrorKind::Undecodable => LockError::Undecodable { key, reason: reason.into() },
@@ -188,4 +192,13 @@ fn a_message_says_whether_waiting_helps() {
     let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
     let (held, left) = ("1 lock still held", "0 locks not released: free when the ttl has passed");
     assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
+}
+
+#[test]
+fn only_the_error_of_a_store_has_a_source_and_it_keeps_its_type() {
+    for error in samples() {
+        let source = error.source().map(<dyn Error>::is::<fmt::Error>);
+        assert_eq!(source, (error.kind() == LockErrorKind::Store).then_some(true), "{error}");
+        assert_eq!(error.clone(), error);
+    }
 }
