@@ -6,7 +6,7 @@ use std::time::Duration;
 use kit::{RedisCluster, RedisServer, unique};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
-use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
+use redlocked::{LockError, LockGuard, LockManager, Term, distributed_lock};
 
 type Outcome<T = ()> = Result<T, LockError>;
 
@@ -297,4 +297,45 @@ async fn in_a_cluster_a_fence_is_in_the_slot_of_its_data() {
         late.redis().set(&mut redis, data, 1).await.unwrap();
         refused(early.redis().set(&mut redis, data, 2).await);
     }
+}
+
+#[tokio::test]
+async fn a_missing_rule_is_named_with_the_key_of_the_fence() {
+    let server = RedisServer::start();
+    let rules = "on >pw ~balance:* +evalsha +script|load +get +set +client|setinfo";
+    let _: String = server.run(&format!("ACL SETUSER ledger {}", server.known_rules(rules)));
+    let url = format!("redis://ledger:pw@127.0.0.1:{}/", server.port());
+    let mut redis = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let locks = LockManager::connect(format!("memory://{}", unique("fenced"))).await.unwrap();
+    let guard = locks.lock("account:7").acquire().await.unwrap();
+    let error = guard.redis().set(&mut redis, "balance:7", 1).await.unwrap_err().to_string();
+    assert!(
+        error.contains("`{balance:7}%fence:lock:account:7`") && error.contains("`+script|load`"),
+        "{error}"
+    );
+    let _: String = server.run("ACL SETUSER ledger ~{balance:*}%fence:*");
+    guard.redis().set(&mut redis, "balance:7", 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_writes_until_a_later_one_has_written() {
+    let server = RedisServer::start();
+    let mut redis = connect(&server).await;
+    let Failover(first, second) = Failover::new().await;
+    let mut terms = Vec::new();
+    let led = first.election("billing").lead(async |term: Term| {
+        term.redis().set(&mut redis, "invoice", 1).await?;
+        let late = second
+            .election("billing")
+            .lead(async |late: Term| late.redis().set(&mut redis, "invoice", 2).await);
+        late.await.map_err(|error| error.to_string()).unwrap();
+        let refused = term.redis().set(&mut redis, "invoice", 3).await;
+        assert!(refused.is_err_and(|error| error.is_fenced()));
+        terms.push(term);
+        Ok::<_, LockError>(())
+    });
+    led.await.map_err(|error| error.to_string()).unwrap();
+    assert_eq!(server.run::<u32>("GET invoice"), 2);
+    let over = terms[0].redis().set(&mut redis, "invoice", 4).await;
+    assert_eq!(over, Err(LockError::NotLocked));
 }

@@ -14,6 +14,7 @@ use redis::{FromRedisValue, RedisError, Script, ScriptInvocation, ToRedisArgs, T
 use crate::base::error::LockError;
 use crate::base::fence::Fence;
 use crate::current::CurrentLock;
+use crate::election::Term;
 use crate::engine::slots::hash_tag;
 use crate::guard::LockGuard;
 
@@ -46,8 +47,8 @@ static DEL: LazyLock<Script> = LazyLock::new(|| fenced("return redis.call('DEL',
 static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 
 /// Writes that only the right holder of a lock can make, through a connection of the caller's own:
-/// from [`LockGuard::redis`], and in code that has no guard from [`CurrentLock::redis`]. Needs the
-/// feature `redis`, which is on by default.
+/// from [`LockGuard::redis`], in code that has no guard from [`CurrentLock::redis`], and of a leader
+/// from [`Term::redis`]. Needs the feature `redis`, which is on by default.
 ///
 /// Of two holders of a lock, the earlier one writes nothing to a key after the later one has written
 /// there, or has [claimed](Self::claim) it. Keys with one hash tag, such as `{account:7}:balance`
@@ -102,6 +103,7 @@ enum Holder<'g> {
     Guard(&'g LockGuard),
     /// Its fencing tokens may have to be drawn.
     Current(&'g CurrentLock),
+    Leader(&'g Term),
 }
 
 impl LockGuard {
@@ -146,6 +148,26 @@ impl CurrentLock {
     #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
     pub fn redis(&self) -> FencedRedis<'_> {
         FencedRedis { holder: Holder::Current(self), forget_after: None }
+    }
+}
+
+impl Term {
+    /// Writes of a leader that are refused once a later one has written: [`FencedRedis`]. After the
+    /// term each fails with [`LockError::NotLocked`]. Needs the feature `redis`, which is on by
+    /// default.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(term: redlocked::Term, mut connection: redis::aio::MultiplexedConnection)
+    /// #     -> Result<(), redlocked::LockError> {
+    /// term.redis().set(&mut connection, "invoices:last", 4711).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+    pub fn redis(&self) -> FencedRedis<'_> {
+        FencedRedis { holder: Holder::Leader(self), forget_after: None }
     }
 }
 
@@ -421,7 +443,7 @@ impl FencedRedis<'_> {
     ) -> Result<T, LockError> {
         let fences = self.fences().await?;
         let call = self.call(&fences, script, keys, arguments)?;
-        call.invoke_async(connection).await.map_err(|error| failed(&fences, error))
+        call.invoke_async(connection).await.map_err(|error| failed(&fences, keys, error))
     }
 
     fn run_blocking<T: FromRedisValue>(
@@ -433,7 +455,7 @@ impl FencedRedis<'_> {
     ) -> Result<T, LockError> {
         let fences = self.fences_blocking()?;
         let call = self.call(&fences, script, keys, arguments)?;
-        call.invoke(connection).map_err(|error| failed(&fences, error))
+        call.invoke(connection).map_err(|error| failed(&fences, keys, error))
     }
 
     async fn fences(&self) -> Result<Vec<Fence>, LockError> {
@@ -443,6 +465,7 @@ impl FencedRedis<'_> {
                 lock.assert()?;
                 lock.fences().await
             }
+            Holder::Leader(term) => term.assert().map(|()| term.fences().collect()),
         }
     }
 
@@ -450,6 +473,7 @@ impl FencedRedis<'_> {
         match self.holder {
             Holder::Guard(guard) => guard.assert().map(|()| guard.fences().collect()),
             Holder::Current(lock) => lock.assert().and_then(|()| lock.fences_blocking()),
+            Holder::Leader(term) => term.assert().map(|()| term.fences().collect()),
         }
     }
 
@@ -465,25 +489,38 @@ impl FencedRedis<'_> {
             let key = fences.first().map(Fence::key).unwrap_or_default().into();
             return Err(LockError::InvalidRequest { key, reason });
         };
-        let tag = hash_tag(data).unwrap_or(data);
         let mut call = script.prepare_invoke();
         let kept = self.forget_after.map(|time| time.as_millis().to_string());
         call.arg(fences.len()).arg(kept.unwrap_or_default());
         for fence in fences {
-            call.key(format!("{{{tag}}}%fence:{}", fence.name())).arg(fence.token());
+            call.key(place(data, fence)).arg(fence.token());
         }
         call.key(keys).arg(arguments);
         Ok(call)
     }
 }
 
+/// Where the fence lies beside `data`.
+fn place(data: &str, fence: &Fence) -> String {
+    format!("{{{}}}%fence:{}", hash_tag(data).unwrap_or(data), fence.name())
+}
+
 /// The error of a call with `fences`.
-fn failed(fences: &[Fence], error: RedisError) -> LockError {
+fn failed(fences: &[Fence], keys: &[&str], error: RedisError) -> LockError {
     let Some(first) = fences.first() else {
         return LockError::NotLocked;
     };
-    if error.code() != Some("FENCED") {
-        return first.failed("the fenced write", error);
+    match error.code() {
+        Some("FENCED") => {}
+        // Redis names neither the user nor what it lacks.
+        Some("NOPERM") => {
+            let step = format!(
+                "the fenced write, whose Redis user needs `+evalsha`, `+script|load`, `+get`, `+set` and the key `{}`,",
+                place(keys.first().unwrap_or(&""), first)
+            );
+            return first.failed(step, error);
+        }
+        _ => return first.failed("the fenced write", error),
     }
     let which = error.detail().and_then(|number| number.parse::<usize>().ok());
     let which = which.and_then(|number| fences.get(number.checked_sub(1)?));

@@ -1,10 +1,11 @@
 //! [`FencedGuard`]: what a guard can do with a transaction.
 
-use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome};
+use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome, Term};
 
 use crate::transaction::FencedTransaction;
 
-/// Fenced transactions, of a [`LockGuard`] and of the [`CurrentLock`] that code runs under.
+/// Fenced transactions, of a [`LockGuard`], of the [`CurrentLock`] that code runs under, and of the
+/// [`Term`] of a leader.
 pub trait FencedGuard: Send + Sized {
     /// Records the fencing token of each lock of the guard in the table `redlocked_fences`: one
     /// statement for each lock, in the order of the keys. From then on, all of the transaction is
@@ -74,8 +75,8 @@ pub trait FencedGuard: Send + Sized {
 
     /// Commits while the lock is held, and then releases it.
     ///
-    /// A guard that is borrowed, as in an annotated function, and a [`CurrentLock`] leave the release
-    /// to its owner.
+    /// A guard that is borrowed, as in an annotated function, a [`CurrentLock`] and a [`Term`] leave
+    /// the release to its owner.
     ///
     /// # Errors
     ///
@@ -156,6 +157,31 @@ impl FencedGuard for CurrentLock {
     async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
         self.assert()?;
         commit(tx, self.fences().await?.into_iter().next()).await
+    }
+}
+
+impl FencedGuard for Term {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
+        self.assert()?;
+        for fence in self.fences() {
+            record(tx, &fence).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
+        (&self).commit(tx).await
+    }
+}
+
+impl FencedGuard for &Term {
+    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
+        (**self).fence_in(tx).await
+    }
+
+    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
+        self.assert()?;
+        commit(tx, self.fences().next()).await
     }
 }
 

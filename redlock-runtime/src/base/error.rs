@@ -129,7 +129,7 @@ pub enum LockError {
         /// The key, without the prefix.
         key: Arc<str>,
         /// What was being done, such as `the commit`.
-        step: &'static str,
+        step: Arc<str>,
         /// The error of the store; it is also the [`source`](Error::source) of this one.
         source: StoreError,
     },

@@ -93,7 +93,7 @@ impl Fence {
     /// The error for a store that has failed with `source`, in the middle of `step`, such as
     /// `"the commit"`.
     #[must_use]
-    pub fn failed(&self, step: &'static str, source: impl Error + Send + Sync + 'static) -> LockError {
-        LockError::Store { key: Arc::clone(&self.key), step, source: StoreError::new(source) }
+    pub fn failed(&self, step: impl Into<Arc<str>>, source: impl Error + Send + Sync + 'static) -> LockError {
+        LockError::Store { key: Arc::clone(&self.key), step: step.into(), source: StoreError::new(source) }
     }
 }

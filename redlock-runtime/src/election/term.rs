@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::base::error::LockError;
+use crate::base::fence::Fence;
 use crate::guard::LockGuard;
 use crate::reentrancy::{self, Scope};
 
@@ -100,6 +102,58 @@ impl Term {
     pub fn number(&self) -> u64 {
         self.is_asked();
         self.0.number
+    }
+
+    /// Fails when this process leads no longer, as [`is_leading`](Self::is_leading) says: for a write
+    /// that must not be sent then. It is a sign of life, too.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lease has ended; [`LockError::NotLocked`] after the term, and when
+    /// it has resigned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://term-assert-example")?;
+    /// locks.election("billing-loop").lead_blocking(|term| {
+    ///     term.assert()?; // and then the write
+    ///     Ok::<_, LockError>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn assert(&self) -> Result<(), LockError> {
+        self.is_asked();
+        if self.is_over() { Err(LockError::NotLocked) } else { self.guard().assert() }
+    }
+
+    /// The [fence](Fence) of the leader's lock, for a resource that refuses the writes of earlier
+    /// leaders. Its number is that of the term.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked::LockError;
+    /// # let locks = redlocked::LockManager::builder("memory://term-fences-example").prefix("shop:").connect_blocking()?;
+    /// locks.election("billing-loop").lead_blocking(|term| {
+    ///     let fences: Vec<_> = term.fences().collect();
+    ///     assert_eq!((fences[0].name(), fences[0].token()), ("shop:billing-loop", term.number()));
+    ///     Ok::<_, LockError>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fences(&self) -> impl Iterator<Item = Fence> {
+        self.guard().fences().collect::<Vec<_>>().into_iter()
+    }
+
+    /// What the body joins: it releases nothing.
+    fn guard(&self) -> LockGuard {
+        LockGuard::joined(self.0.scope.clone())
     }
 
     /// Steps down: the body is stopped before its next poll, the lock goes to the next standby, and

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
-use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
+use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Term, distributed_lock};
 use redlocked_sqlx::{Dialect, FencedGuard as _, FencedTransaction, Recorded, create_table, record};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 
@@ -371,4 +371,27 @@ async fn an_error_of_a_service_keeps_what_failed_and_its_source() {
     deposit_typed(&locks, &pool, "SELECT 1").await.unwrap();
     let error = deposit_typed(&locks, &pool, "nonsense").await.unwrap_err();
     assert!(matches!(error, BankError::Database(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_leader_fences_its_transactions() {
+    let locks = manager().await;
+    let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
+    create_table(&pool).await.unwrap();
+    let mut early = None;
+    for _ in 0..2 {
+        let election = locks.election("billing");
+        let led = election.lead(async |term: Term| {
+            let mut tx = pool.begin().await.unwrap();
+            term.fence_in(&mut tx).await?;
+            assert_eq!((&term).commit(tx).await?.release(), None);
+            early.get_or_insert_with(|| (term.clone(), term.fences().next().unwrap()));
+            Ok::<_, LockError>(())
+        });
+        led.await.map_err(|error| error.to_string()).unwrap();
+    }
+    let (term, fence) = early.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    assert!(record(&mut tx, &fence).await.is_err_and(|error| error.is_fenced()));
+    assert_eq!(term.fence_in(&mut tx).await, Err(LockError::NotLocked));
 }

@@ -59,7 +59,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
         LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },
         LockErrorKind::Store => {
-            LockError::Store { key, step: "the commit", source: StoreError::new(fmt::Error) }
+            LockError::Store { key, step: "the commit".into(), source: StoreError::new(fmt::Error) }
         }
         LockErrorKind::KeyReused => LockError::KeyReused { key },
         LockErrorKind::Interrupted => LockError::Interrupted { key, by: holder, since: UNIX_EPOCH },
