@@ -61,6 +61,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// The first of its leases that has ended.
+    #[inline]
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
         self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| !lease.lasts(now))
@@ -100,6 +101,7 @@ pub(crate) struct Entered<'a> {
 }
 
 /// Registers the scope in `slot` for the code that this thread runs from now on.
+#[inline]
 pub(crate) fn enter(slot: &mut Option<Scope>) -> Entered<'_> {
     if let Some(scope) = slot.take() {
         // A thread that is ending has no list any more.
