@@ -61,9 +61,9 @@ impl Hold {
         if self.is_part { format!("at least {lasted}") } else { lasted.to_string() }
     }
 
-    /// How much of this time it had the lock.
-    fn within(&self, from: SystemTime, to: SystemTime) -> Duration {
-        self.to.min(to).duration_since(self.from.max(from)).unwrap_or_default()
+    /// Until when it had the lock: if it has it, until now, which no look has seen yet.
+    fn until(&self, now: SystemTime) -> SystemTime {
+        if self.is_open { now } else { self.to }
     }
 }
 
@@ -362,8 +362,10 @@ fn lane(
         if gaps.iter().any(|(from, to)| (*from..*to).contains(&middle)) {
             return '?';
         }
-        let touches = |hold: &&&Hold| hold.from < end && hold.to >= start;
-        let mut these = holds.iter().filter(touches).map(|hold| hold.within(start, end)).peekable();
+        let touches = |hold: &&&Hold| hold.from < end && hold.until(to) >= start;
+        let within =
+            |hold: &&Hold| hold.until(to).min(end).duration_since(hold.from.max(start)).unwrap_or_default();
+        let mut these = holds.iter().filter(touches).map(within).peekable();
         if these.peek().is_none() {
             return ' ';
         }
@@ -444,6 +446,17 @@ mod tests {
         diary.look(now, found(&locks));
         let title = drawn(&diary, now).remove(0);
         assert!(title.contains("for 1 min 40 s") || title.contains("for 1 min 41 s"), "{title}");
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_drawn_up_to_now_between_two_looks() {
+        let locks = locks("between");
+        let _guard = acquired(locks.lock("k").acquire_blocking());
+        let seen = SystemTime::now() + 100 * SECOND;
+        let mut diary = diary(seen);
+        diary.look(seen, found(&locks));
+        let text = drawn(&diary, seen + SECOND / 2).join("\n");
+        assert!(text.contains("██|"), "{text}");
     }
 
     #[test]
