@@ -44,6 +44,13 @@ use std::error::Error;
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no transaction of sqlx 0.8",
+    label = "not a transaction that can record a fence",
+    note = "in Cargo.toml: `sqlx = \"0.8\"`, because each version of sqlx has a `Transaction` of its own",
+    note = "redlocked-sqlx needs the feature of the database: `postgres`, `mysql` or `sqlite`",
+    note = "any other client is served by an `impl FencedTransaction` of yours"
+)]
 pub trait FencedTransaction: Send {
     /// The database.
     const DIALECT: Dialect;

@@ -11,6 +11,9 @@ use redlocked::{LockError, distributed_lock};
 
 const PAGE: &str = include_str!("../../docs/troubleshooting.md");
 
+/// What the tests are built with.
+const LOCKED: &str = include_str!("../../Cargo.lock");
+
 /// True when the pieces between each `…` are in the message, in order.
 fn quotes(quoted: &str, message: &str) -> bool {
     let mut rest = Some(message);
@@ -101,4 +104,27 @@ fn without_a_manager() -> Result<(), LockError> {
 #[allow(clippy::print_stdout, reason = "that test reads it")]
 fn a_process_that_has_no_manager() {
     println!("{}", without_a_manager().unwrap_err());
+}
+
+/// The page names each version that fits; the tests have it.
+#[test]
+fn the_tests_run_with_the_versions_that_the_page_names() {
+    let (_, rest) = PAGE.split_once("| crate | version |").unwrap();
+    let (_, rows) = rest.split_once("| --- |").unwrap();
+    let rows: Vec<Vec<_>> = rows
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("| "))
+        .map(|row| row.split(" | ").collect())
+        .collect();
+    assert!(rows.len() > 5, "{rows:?}");
+    for row in rows {
+        let (name, version) = (row[0], row[1]);
+        let of_crate = format!("[[package]]\nname = \"{name}\"\nversion = \"");
+        let locked: Vec<_> =
+            LOCKED.split(&*of_crate).skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let is_locked =
+            |locked: &&str| locked.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'));
+        assert!(locked.iter().any(is_locked), "{name} {version}: {locked:?}");
+    }
 }
