@@ -97,7 +97,7 @@ impl Diary {
         self.gaps.extend(gap.map(|since| (since, now)));
         let lock = found.as_ref();
         let holders = lock.map_or(&[][..], LockInfo::holders);
-        // Of very many holders, not all are shown.
+        // An answer lists only some of very many holders.
         let are_all = lock
             .is_none_or(|lock| usize::try_from(lock.inside()).is_ok_and(|inside| inside <= holders.len()));
         let mut ended = Vec::new();
@@ -123,7 +123,7 @@ impl Diary {
             let mut hold =
                 Hold { holder: holder.clone(), from: now, to: now, is_open: true, is_part: !are_all };
             if is_first || gap.is_some() {
-                // Of those that hold it together, it is not known.
+                // The server keeps no grant time for one of several holders.
                 match holder.granted().filter(|_| is_alone) {
                     Some(granted) => hold.from = gap.map_or(granted, |since| granted.max(since)).min(now),
                     None => hold.is_part = true,

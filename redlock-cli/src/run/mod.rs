@@ -137,7 +137,7 @@ async fn start(
     fence: u64,
 ) -> Result<(Watchdog, Group), Failure> {
     let seen = locks.inspect(&args.key).await.ok().flatten();
-    // Of those that hold it together, the watchdog could not release one alone.
+    // The watchdog cannot release one of several holders alone.
     let held = seen.filter(|lock| lock.holder().inside().is_none()).as_ref().map(Held::of);
     let (gate, at_gate) = Gate::new()?;
     let task = Task { kill_after: grace.kill_after, server: server.resolved()?, held };
