@@ -50,7 +50,8 @@ impl From<LockError> for Failure {
             LockError::Lost { .. } => LOST,
             _ => UNAVAILABLE,
         };
-        Self::new(code, error.to_string())
+        // The library names its option. A person at a terminal has this one.
+        Self::new(code, error.to_string().replace("`allow_eviction`", "--allow-eviction"))
     }
 }
 

@@ -18,6 +18,8 @@ mod captures;
 mod ending;
 mod looking;
 mod manual;
+#[cfg(unix)]
+mod night;
 mod reaching;
 #[cfg(unix)]
 mod running;
