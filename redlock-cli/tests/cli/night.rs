@@ -13,7 +13,8 @@ const KEY: &str = "stock:42";
 /// A process of the service that holds the lock until it is ended, or waits for it.
 fn service(server: &RedisServer) -> Running {
     let url = format!("{}?allow_eviction=true", server.url());
-    let wait_and_sleep = ["run", "--prefix", "shop:", "--wait", "60s", "--ttl", "5s", KEY, "--", "sleep", "600"];
+    let wait_and_sleep =
+        ["run", "--prefix", "shop:", "--wait", "60s", "--ttl", "5s", KEY, "--", "sleep", "600"];
     Running::start(&url, &wait_and_sleep)
 }
 
