@@ -224,10 +224,7 @@ fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
         ("InvalidRequest", lock().ttl(Duration::ZERO).acquire_blocking().err()),
         ("InvalidUrl", LockManager::connect_blocking("ftp://host").err()),
     ];
-    // With the feature, the message is for tests, and on their page.
-    if cfg!(not(feature = "testing")) {
-        errors.push(("NotConfigured", Some(LockError::NotConfigured)));
-    }
+    errors.push(("NotConfigured", Some(LockError::NotConfigured)));
     let others = LockManager::connect_blocking("memory://errors")?;
     errors.push(("TimedOut", others.lock("stock:42").wait(short).acquire_blocking().err()));
     // A waiter whose cancellation is still under way would be handed the lock.

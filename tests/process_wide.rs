@@ -46,7 +46,6 @@ fn alone(test: &str, environment: &[(&str, &str)]) {
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
-#[cfg_attr(feature = "testing", ignore = "with that feature it names none")]
 #[test]
 fn the_environment_names_the_server() {
     let server = RedisServer::start();

@@ -1,18 +1,35 @@
 //! The process-wide manager: set by the program, or made from the environment.
 
-#[cfg(not(feature = "testing"))]
 use std::env;
 use std::sync::{PoisonError, RwLock};
 
 use crate::base::error::LockError;
 use crate::manager::LockManager;
 
-static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
+static GLOBAL: RwLock<Option<Global>> = RwLock::new(None);
+
+enum Global {
+    /// The program has set it.
+    Set(LockManager),
+    /// It was started for the address in the environment.
+    OfEnvironment(LockManager),
+}
+
+impl Global {
+    fn manager(&self) -> Option<LockManager> {
+        match self {
+            Self::Set(manager) => Some(manager.clone()),
+            Self::OfEnvironment(manager) => (!ignores_environment()).then(|| manager.clone()),
+        }
+    }
+}
 
 /// The address for a program that does not call `set_global`: the first of these variables that is
 /// not empty.
-#[cfg(not(feature = "testing"))]
 fn url_of_environment() -> Option<String> {
+    if ignores_environment() {
+        return None;
+    }
     ["REDLOCK_URL", "REDIS_URL"]
         .into_iter()
         .filter_map(|name| env::var(name).ok())
@@ -20,9 +37,11 @@ fn url_of_environment() -> Option<String> {
 }
 
 /// The environment of a test may name the server of production.
-#[cfg(feature = "testing")]
-fn url_of_environment() -> Option<String> {
-    None
+fn ignores_environment() -> bool {
+    #[cfg(feature = "testing")]
+    return crate::testing::ignores_environment();
+    #[cfg(not(feature = "testing"))]
+    false
 }
 
 impl LockManager {
@@ -41,7 +60,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn set_global(&self) {
-        *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+        *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(Global::Set(self.clone()));
     }
 
     /// The process-wide manager: the one that [`set_global`](Self::set_global) set, else one for
@@ -49,8 +68,8 @@ impl LockManager {
     /// use. The call does not wait for the connection.
     ///
     /// With the feature `testing`, the manager that `Testing::global_here` has set for this thread
-    /// comes first, and the environment does not count: a test that sets no manager must not lock
-    /// the server that it names.
+    /// comes first. In a process that has used `Testing`, the environment does not count: a test that
+    /// sets no manager must not lock the server that it names.
     ///
     /// # Errors
     ///
@@ -72,15 +91,16 @@ impl LockManager {
         if let Some(manager) = crate::testing::global_here() {
             return Ok(manager);
         }
-        if let Some(manager) = &*GLOBAL.read().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(manager.clone());
+        let set = GLOBAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Global::manager);
+        if let Some(manager) = set {
+            return Ok(manager);
         }
         let mut global = GLOBAL.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(manager) = &*global {
-            return Ok(manager.clone());
+        if let Some(manager) = global.as_ref().and_then(Global::manager) {
+            return Ok(manager);
         }
         let manager = Self::builder(url_of_environment().ok_or(LockError::NotConfigured)?).start()?;
-        *global = Some(manager.clone());
+        *global = Some(Global::OfEnvironment(manager.clone()));
         Ok(manager)
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::base::error::{Holder, LockError};
@@ -17,6 +18,13 @@ use crate::options::Sharing;
 
 thread_local! {
     static HERE: RefCell<Option<LockManager>> = const { RefCell::new(None) };
+}
+
+static IGNORES_ENVIRONMENT: AtomicBool = AtomicBool::new(false);
+
+/// True in a process that has used [`Testing`].
+pub(crate) fn ignores_environment() -> bool {
+    IGNORES_ENVIRONMENT.load(Ordering::Relaxed)
 }
 
 /// The process-wide manager of this thread, if a test has set one.
@@ -69,7 +77,8 @@ pub struct Testing {
 
 impl LockManager {
     /// A test's hand on the node of this manager, which must be one node in memory
-    /// (`memory://name`). Needs the feature `testing`.
+    /// (`memory://name`). Needs the feature `testing`. From now on, the environment names no
+    /// process-wide manager, as after [`Testing::ignore_environment`].
     ///
     /// # Errors
     ///
@@ -89,7 +98,10 @@ impl LockManager {
     /// ```
     pub fn testing(&self) -> Result<Testing, LockError> {
         match self.engine().tested() {
-            Some(_) => Ok(Testing { locks: self.clone() }),
+            Some(_) => {
+                Testing::ignore_environment();
+                Ok(Testing { locks: self.clone() })
+            }
             None => Err(LockError::Misconfigured { key: None, reason: NOT_IN_MEMORY.into() }),
         }
     }
@@ -152,6 +164,24 @@ impl Testing {
     /// ```
     pub fn connect_blocking(name: &str) -> Result<Self, LockError> {
         LockManager::connect_blocking(format!("memory://{name}"))?.testing()
+    }
+
+    /// From now on, `REDLOCK_URL` and `REDIS_URL` make no process-wide manager in this process: a call
+    /// that finds no other manager is [`LockError::NotConfigured`], and does not lock the server that
+    /// they name. The first `Testing` of a process does the same. This call is for a test that may run
+    /// before that, and for tests that use no `Testing`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use redlock_runtime::Testing;
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// Testing::ignore_environment();
+    /// assert!(matches!(LockManager::global(), Err(LockError::NotConfigured)));
+    /// ```
+    pub fn ignore_environment() {
+        IGNORES_ENVIRONMENT.store(true, Ordering::Relaxed);
     }
 
     /// The manager that this was made from: for a function with `manager = …`, or a type that has

@@ -1,9 +1,10 @@
-//! The process-wide manager in a test: never the server that the environment names.
+//! The process-wide manager in a test that uses `Testing`: never the server that the environment names. A
+//! program that is only built with the feature keeps it.
 
 use std::process::Command;
 
 use kit::{RedisServer, unique};
-use redlocked::{LockError, LockManager, distributed_lock};
+use redlocked::{LockError, LockManager, Testing, distributed_lock};
 
 #[distributed_lock(key = "stock:{sku}")]
 async fn purchase(sku: u32) -> Result<u32, LockError> {
@@ -18,24 +19,42 @@ fn says_what_to_do(outcome: Result<u32, LockError>) {
     }
 }
 
-/// In processes of their own, because other tests may set the manager of this one.
+/// In a process of its own, because other tests may set the manager of this one.
+fn alone(test: &str, server: &RedisServer) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("global::{test}"), "--ignored"]);
+    let output = command.env("REDIS_URL", server.url()).env("REDLOCK_URL", server.url()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+}
+
 #[test]
 fn a_test_that_sets_no_manager_locks_no_server() {
     let server = RedisServer::start();
     for test in ["a_forgotten_manager", "a_spawned_call"] {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", &format!("global::{test}"), "--ignored"]);
-        let output =
-            command.env("REDIS_URL", server.url()).env("REDLOCK_URL", server.url()).output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        alone(test, &server);
     }
     assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_program_without_testing_keeps_the_server_of_its_environment() {
+    alone("a_program", &RedisServer::start());
+}
+
+#[tokio::test]
+#[ignore = "run by `a_program_without_testing_keeps_the_server_of_its_environment`"]
+async fn a_program() {
+    assert_eq!(purchase(42).await, Ok(42));
+    assert!(LockManager::global().unwrap().testing().is_err(), "it is that of a server");
+    Testing::ignore_environment();
+    says_what_to_do(purchase(42).await);
 }
 
 #[tokio::test]
 #[ignore = "run by `a_test_that_sets_no_manager_locks_no_server`"]
 async fn a_forgotten_manager() {
+    Testing::ignore_environment();
     says_what_to_do(purchase(42).await);
     let locks = LockManager::connect(format!("memory://{}", unique("global"))).await.unwrap();
     let global = locks.testing().unwrap().global_here();

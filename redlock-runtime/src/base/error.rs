@@ -258,7 +258,7 @@ pub enum LockError {
     },
     /// There is no process-wide manager: the program has not called
     /// [`set_global`](crate::LockManager::set_global), and neither `REDLOCK_URL` nor `REDIS_URL` is
-    /// set. With the feature `testing` those two do not count.
+    /// set. In a process that has used `Testing` those two do not count.
     NotConfigured,
     /// [`current`](crate::current) was called by code that runs under no lock.
     NotLocked,
@@ -496,14 +496,23 @@ impl LockError {
     }
 }
 
-#[cfg(not(feature = "testing"))]
 const NOT_CONFIGURED: &str = "no lock manager is configured: call `LockManager::set_global` at startup, or set REDLOCK_URL or \
                               REDIS_URL";
 
 #[cfg(feature = "testing")]
-const NOT_CONFIGURED: &str = "no lock manager is configured for this thread: keep the value of `locks.testing()?.global_here()` \
-                              in the test, on the thread that makes the call, or call `LockManager::set_global` where the \
-                              code runs on several threads; with the feature `testing`, REDLOCK_URL and REDIS_URL do not count";
+const NOT_CONFIGURED_IN_A_TEST: &str = "no lock manager is configured for this thread: keep the value of \
+                                        `locks.testing()?.global_here()` in the test, on the thread that makes the call, or \
+                                        call `LockManager::set_global` where the code runs on several threads; in a process \
+                                        that uses `Testing`, REDLOCK_URL and REDIS_URL do not count";
+
+/// A test is told what a test can do.
+fn not_configured() -> &'static str {
+    #[cfg(feature = "testing")]
+    if crate::testing::ignores_environment() {
+        return NOT_CONFIGURED_IN_A_TEST;
+    }
+    NOT_CONFIGURED
+}
 
 const NOT_LOCKED: &str = "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of \
                           `run`, in the same task; a task or a thread that a body starts is not under its lock";
@@ -552,7 +561,7 @@ impl fmt::Display for LockError {
             Self::ShutdownIncomplete { stopped, unreleased } => write_incomplete(f, *stopped, *unreleased),
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
-            Self::NotConfigured => f.write_str(NOT_CONFIGURED),
+            Self::NotConfigured => f.write_str(not_configured()),
             Self::NotLocked => f.write_str(NOT_LOCKED),
         }
     }
