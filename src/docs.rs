@@ -38,6 +38,7 @@ pages! {
     options: "options.md",
     recipes: "recipes.md",
     servers: "servers.md",
+    stability: "stability.md",
     #[cfg(any(not(doctest), feature = "testing"))]
     testing: "testing.md",
     tickets: "tickets.md",
