@@ -13,8 +13,8 @@ pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Address, Capabilities, Credentials, CurrentLock, Election, Fence, FromLockError, HandOver,
     Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
-    LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, NotATicket, Observer, OnLost,
-    OnceRecord, ReleaseOutcome, StoreError, Term, TermEnd, TickMissed, Ticket, Waiter, current,
+    LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, Observer, OnLost, OnceRecord,
+    ParseTicketError, ReleaseOutcome, StoreError, Term, TermEnd, TickMissed, Ticket, Waiter, current,
 };
 
 #[cfg(feature = "redis")]

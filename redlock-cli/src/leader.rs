@@ -45,7 +45,7 @@ pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs
 
 fn describe(key: &str, leader: &Leader, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "key:        {}", printable(key))?;
-    writeln!(out, "leader:     {}", leader.owner().unwrap_or("(foreign)"))?;
+    writeln!(out, "leader:     {}", leader.name().unwrap_or("(foreign)"))?;
     match (leader.term(), leader.since()) {
         (Some(term), Some(since)) => {
             writeln!(out, "term:       {term}")?;
@@ -56,7 +56,7 @@ fn describe(key: &str, leader: &Leader, out: &mut impl Write) -> io::Result<()> 
     if let Some(text) = leader.announced() {
         writeln!(out, "announced:  {}", printable(text))?;
     }
-    match leader.free_in() {
+    match leader.expires_in() {
         Some(left) => writeln!(out, "lease left: {}", Span(left)),
         None => writeln!(out, "lease left: no end"),
     }
@@ -65,11 +65,11 @@ fn describe(key: &str, leader: &Leader, out: &mut impl Write) -> io::Result<()> 
 fn to_json(key: &str, leader: &Leader) -> Value {
     json!({
         "key": key,
-        "leader": leader.owner(),
+        "leader": leader.name(),
         "term": leader.term(),
         "since": leader.since().map(rfc3339),
         "since_epoch": leader.since().map(epoch),
         "announced": leader.announced(),
-        "lease_left_ms": leader.free_in().map(in_ms),
+        "lease_left_ms": leader.expires_in().map(in_ms),
     })
 }

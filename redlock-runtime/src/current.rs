@@ -299,7 +299,7 @@ impl CurrentLock {
     /// ```
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
         let fences = self.fences().await?;
-        Ok(fences.iter().map(Fence::token).max().unwrap_or_default())
+        Ok(fences.iter().map(Fence::fencing_token).max().unwrap_or_default())
     }
 
     /// As [`LockGuard::fences`], with the tokens drawn as [`fencing_token`](Self::fencing_token)
@@ -320,7 +320,7 @@ impl CurrentLock {
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect("memory://current-fences-example").await?;
     /// let fences = locks.lock("ledger").run(async |_| redlocked::current()?.fences().await).await??;
-    /// assert!(fences[0].key() == "ledger" && fences[0].token() > 0);
+    /// assert!(fences[0].key() == "ledger" && fences[0].fencing_token() > 0);
     /// # Ok(())
     /// # }
     /// ```

@@ -493,7 +493,7 @@ impl FencedRedis<'_> {
         let kept = self.forget_after.map(|time| time.as_millis().to_string());
         call.arg(fences.len()).arg(kept.unwrap_or_default());
         for fence in fences {
-            call.key(place(data, fence)).arg(fence.token());
+            call.key(place(data, fence)).arg(fence.fencing_token());
         }
         call.key(keys).arg(arguments);
         Ok(call)

@@ -309,7 +309,7 @@ impl LockGuard {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://fences-example")?;
     /// let guard = locks.lock_all(["account:1", "account:2"]).acquire_blocking()?;
     /// for fence in guard.fences() {
-    ///     assert_eq!(guard.fencing_token_of(fence.key()), Some(fence.token()));
+    ///     assert_eq!(guard.fencing_token_of(fence.key()), Some(fence.fencing_token()));
     /// }
     /// # Ok(())
     /// # }

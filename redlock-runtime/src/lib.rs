@@ -68,7 +68,7 @@ pub use options::OnLost;
 pub use request::LockRequest;
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
-pub use ticket::{NotATicket, Ticket};
+pub use ticket::{ParseTicketError, Ticket};
 
 /// For the package `redlocked-sim`. Not part of the public API.
 #[cfg(feature = "__simulation")]

@@ -142,10 +142,10 @@ impl Ticket {
 }
 
 impl FromStr for Ticket {
-    type Err = NotATicket;
+    type Err = ParseTicketError;
 
-    fn from_str(text: &str) -> Result<Self, NotATicket> {
-        Self::read(text).ok_or(NotATicket(()))
+    fn from_str(text: &str) -> Result<Self, ParseTicketError> {
+        Self::read(text).ok_or(ParseTicketError(()))
     }
 }
 
@@ -219,15 +219,15 @@ impl<'de> serde_core::Deserialize<'de> for Ticket {
 /// assert!(error.to_string().contains("not the text of a ticket"));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotATicket(());
+pub struct ParseTicketError(());
 
-impl fmt::Display for NotATicket {
+impl fmt::Display for ParseTicketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is not the text of a ticket, which `Ticket::expose` has returned, or not all of it")
     }
 }
 
-impl std::error::Error for NotATicket {}
+impl std::error::Error for ParseTicketError {}
 
 #[cfg(test)]
 mod tests {
@@ -242,16 +242,20 @@ mod tests {
             assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
             assert_eq!(text.parse(), Ok(ticket));
             for cut in 0..text.len() {
-                assert_eq!(text[..cut].parse::<Ticket>(), Err(NotATicket(())), "behind letter {cut}");
-                assert_eq!(text[cut + 1..].parse::<Ticket>(), Err(NotATicket(())), "up to letter {cut}");
+                assert_eq!(text[..cut].parse::<Ticket>(), Err(ParseTicketError(())), "behind letter {cut}");
+                assert_eq!(
+                    text[cut + 1..].parse::<Ticket>(),
+                    Err(ParseTicketError(())),
+                    "up to letter {cut}"
+                );
                 let without = format!("{}{}", &text[..cut], &text[cut + 1..]);
-                assert_eq!(without.parse::<Ticket>(), Err(NotATicket(())), "without letter {cut}");
+                assert_eq!(without.parse::<Ticket>(), Err(ParseTicketError(())), "without letter {cut}");
                 let other = if text.as_bytes()[cut] == b'3' { "4" } else { "3" };
                 let changed = format!("{}{other}{}", &text[..cut], &text[cut + 1..]);
-                assert_eq!(changed.parse::<Ticket>(), Err(NotATicket(())), "with another letter {cut}");
+                assert_eq!(changed.parse::<Ticket>(), Err(ParseTicketError(())), "with another letter {cut}");
             }
             for longer in [format!("{text}0"), format!("{text}00"), format!("{text}é"), format!(" {text}")] {
-                assert_eq!(longer.parse::<Ticket>(), Err(NotATicket(())));
+                assert_eq!(longer.parse::<Ticket>(), Err(ParseTicketError(())));
             }
         }
     }

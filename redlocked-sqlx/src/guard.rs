@@ -228,11 +228,11 @@ impl Committed {
 /// ```
 pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(), LockError> {
     // Below 2^53.
-    let number = fence.token().cast_signed();
+    let number = fence.fencing_token().cast_signed();
     let recorded = tx.record(T::DIALECT.text(), fence.name(), number).await;
     let recorded =
         recorded.map_err(|error| fence.failed("to record its fence in `redlocked_fences`", error))?;
-    if T::DIALECT.is_accepted(recorded, fence.token()) { Ok(()) } else { Err(fence.refused()) }
+    if T::DIALECT.is_accepted(recorded, fence.fencing_token()) { Ok(()) } else { Err(fence.refused()) }
 }
 
 /// `fence` names the lock in an error.

@@ -70,7 +70,7 @@ fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
         let first = terms.recv().await.unwrap();
         let watcher = others.election("k").ttl(5 * SECOND);
         let leader = watcher.leader().await.unwrap().unwrap();
-        assert!(leader.owner().is_some() && leader.term().is_none() && leader.free_in().is_some());
+        assert!(leader.name().is_some() && leader.term().is_none() && leader.expires_in().is_some());
         let no_record = |error: &LockError| {
             matches!(error, LockError::Misconfigured { .. }) && error.to_string().contains("quorum")
         };

@@ -120,7 +120,7 @@ pub enum LockError {
         /// The key, without the prefix.
         key: Arc<str>,
         /// The [fencing token](crate::LockGuard::fencing_token) that came too late.
-        fence: u64,
+        fencing_token: u64,
     },
     /// The store of a fenced write has refused it for a reason of its own, or gave no answer: the
     /// database, the connection to it, the script. Without an answer, the write may have been made.
@@ -538,7 +538,7 @@ impl fmt::Display for LockError {
             }
             Self::QueueFull { key, waiters } => write_queue_full(f, key, *waiters),
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
-            Self::Fenced { key, fence } => write_fenced(f, key, *fence),
+            Self::Fenced { key, fencing_token } => write_fenced(f, key, *fencing_token),
             Self::Store { key, step, source } => write!(f, "`{key}`: {step} failed: {source}"),
             Self::KeyReused { key } => write_reused(f, key),
             Self::Interrupted { key, by, .. } => write_interrupted(f, key, by),

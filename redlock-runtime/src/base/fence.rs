@@ -32,11 +32,11 @@ use crate::base::store_error::StoreError;
 /// impl Resource {
 ///     /// `holder`: any text that no other holder has, such as a random one for each call.
 ///     fn write(&mut self, fence: &Fence, holder: &str) -> Result<(), LockError> {
-///         let is_of_another = fence.token() == self.0 && holder != self.1;
-///         if fence.token() < self.0 || is_of_another {
+///         let is_of_another = fence.fencing_token() == self.0 && holder != self.1;
+///         if fence.fencing_token() < self.0 || is_of_another {
 ///             return Err(fence.refused());
 ///         }
-///         (self.0, self.1) = (fence.token(), holder.to_owned());
+///         (self.0, self.1) = (fence.fencing_token(), holder.to_owned());
 ///         Ok(())
 ///     }
 /// }
@@ -80,14 +80,14 @@ impl Fence {
 
     /// The [fencing token](crate::LockGuard::fencing_token): below 2^53.
     #[must_use]
-    pub fn token(&self) -> u64 {
+    pub fn fencing_token(&self) -> u64 {
         self.token
     }
 
     /// The error for this holder, when the resource has seen a larger token.
     #[must_use]
     pub fn refused(&self) -> LockError {
-        LockError::Fenced { key: Arc::clone(&self.key), fence: self.token }
+        LockError::Fenced { key: Arc::clone(&self.key), fencing_token: self.token }
     }
 
     /// The error for a store that has failed with `source`, in the middle of `step`, such as

@@ -70,7 +70,7 @@ impl Leader {
     /// `<host>:<pid>` of the leader, control characters escaped; `None` for a client of another
     /// kind, such as a leader by hand.
     #[must_use]
-    pub fn owner(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.holder.name()
     }
 
@@ -98,7 +98,7 @@ impl Leader {
     /// How long until nobody leads, unless the leader renews its lock; `None` for a client of
     /// another kind whose key does not expire.
     #[must_use]
-    pub fn free_in(&self) -> Option<Duration> {
+    pub fn expires_in(&self) -> Option<Duration> {
         self.holder.expires_in()
     }
 
@@ -332,7 +332,7 @@ impl Observer {
                     return Err(error);
                 }
             };
-            let told = seen.as_ref().filter(|leader| leader.record.is_some()).and_then(Leader::free_in);
+            let told = seen.as_ref().filter(|leader| leader.record.is_some()).and_then(Leader::expires_in);
             let pause = told.map_or(UNTOLD, |left| left + Duration::from_millis(1));
             self.looks_at = Some(self.locks.engine().now().after(pause));
             let is_same = match (&self.last, &seen) {

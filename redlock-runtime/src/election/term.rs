@@ -141,7 +141,7 @@ impl Term {
     /// # let locks = redlocked::LockManager::builder("memory://term-fences-example").prefix("shop:").connect_blocking()?;
     /// locks.election("billing-loop").lead_blocking(|term| {
     ///     let fences: Vec<_> = term.fences().collect();
-    ///     assert_eq!((fences[0].name(), fences[0].token()), ("shop:billing-loop", term.number()));
+    ///     assert_eq!((fences[0].name(), fences[0].fencing_token()), ("shop:billing-loop", term.number()));
     ///     Ok::<_, LockError>(())
     /// })?;
     /// # Ok(())

@@ -146,7 +146,7 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
         error.is_fenced() && said.contains("`account:7`") && said.contains("take the lock again"),
         "{said}"
     );
-    assert!(said.contains(&early.token().to_string()), "{said}");
+    assert!(said.contains(&early.fencing_token().to_string()), "{said}");
 }
 
 #[tokio::test]

@@ -46,9 +46,9 @@ fn the_leader_its_term_and_its_time_are_one_command() {
         let leader = announced(&watcher, &term).await;
         assert_eq!(leader.announced(), Some("10.0.0.5:8080|grün"));
         let process = format!(":{}", std::process::id());
-        assert!(leader.owner().is_some_and(|owner| owner.ends_with(&process)), "{leader:?}");
+        assert!(leader.name().is_some_and(|owner| owner.ends_with(&process)), "{leader:?}");
         assert!(leader.since().is_some_and(|since| since >= before && since <= SystemTime::now() + SECOND));
-        assert!(leader.free_in().is_some_and(|left| left > SECOND && left <= LONG), "{leader:?}");
+        assert!(leader.expires_in().is_some_and(|left| left > SECOND && left <= LONG), "{leader:?}");
         let token: String = server.run("GET lock:k");
         let secret = &token[..22];
         let shown = format!("{leader:?} {term:?} {watcher:?}");
@@ -233,7 +233,7 @@ fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
         let before = announced(&watcher, &term).await;
         assert_eq!(server.run::<u32>("DEL lock:k%queue%leader"), 1);
         let without = watcher.leader().await.unwrap().unwrap();
-        assert!(without.term().is_none() && without.owner() == before.owner());
+        assert!(without.term().is_none() && without.name() == before.name());
         proxy.cut();
         let again = announced(&watcher, &term).await;
         let apart = again.since().unwrap().duration_since(before.since().unwrap());
@@ -259,11 +259,11 @@ fn the_record_of_an_earlier_leader_says_nothing_about_the_holder() {
         let held = locks.lock("k").acquire().await.unwrap();
         let _: u32 = server.run("RENAMENX kept lock:k%queue%leader");
         let holder = watcher.leader().await.unwrap().unwrap();
-        assert!(holder.term().is_none() && holder.announced().is_none() && holder.owner().is_some());
+        assert!(holder.term().is_none() && holder.announced().is_none() && holder.name().is_some());
         held.release().await.unwrap();
         let _: String = server.run("SET lock:k by-hand PX 60000");
         let by_hand = watcher.leader().await.unwrap().unwrap();
-        assert!(by_hand.term().is_none() && by_hand.owner().is_none() && by_hand.free_in().is_some());
+        assert!(by_hand.term().is_none() && by_hand.name().is_none() && by_hand.expires_in().is_some());
     });
 }
 

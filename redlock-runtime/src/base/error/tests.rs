@@ -57,7 +57,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::Deadlock => LockError::Deadlock { key, advice: reason },
         LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
         LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
-        LockErrorKind::Fenced => LockError::Fenced { key, fence: 7 },
+        LockErrorKind::Fenced => LockError::Fenced { key, fencing_token: 7 },
         LockErrorKind::Store => {
             LockError::Store { key, step: "the commit".into(), source: StoreError::new(fmt::Error) }
         }
