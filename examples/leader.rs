@@ -17,7 +17,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use kit::RedisServer;
-use redlocked::{LockError, LockManager, Term};
+use redlocked::election::Term;
+use redlocked::{LockError, LockManager};
 
 /// Nobody leads for as long after a kill.
 const TTL: Duration = Duration::from_secs(2);

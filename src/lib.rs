@@ -11,18 +11,98 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Address, Capabilities, Credentials, CurrentLock, Election, Fence, FromLockError, HandOver,
-    Holder, LastTick, LeadError, Leader, LockError, LockErrorKind, LockEvent, LockGuard, LockInfo,
-    LockManager, LockManagerBuilder, LockRequest, LostReason, NominalTime, Observer, OnLost, OnceRecord,
-    ParseTicketError, ReleaseOutcome, StoreError, Term, TermEnd, TickMissed, Ticket, Waiter, current,
+    Acquire, Address, Capabilities, Credentials, CurrentLock, Fence, FromLockError, HandOver, Holder,
+    LockError, LockErrorKind, LockEvent, LockGuard, LockManager, LockManagerBuilder, LockRequest, LostReason,
+    NominalTime, OnLost, ParseTicketError, ReleaseOutcome, StoreError, TickMissed, Ticket, current,
 };
 
 #[cfg(feature = "redis")]
 pub use redlock_runtime::FencedRedis;
+
+/// One process of many leads: [`LockManager::election`] begins here.
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::LockManager;
+/// use redlocked::election::{LeadError, Term};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = LockManager::connect("memory://").await?;
+/// let led: Result<u32, LeadError<std::io::Error>> =
+///     locks.election("billing").lead(async |_: Term| Ok(7)).await;
+/// assert_eq!(led?, 7);
+/// # Ok(())
+/// # }
+/// ```
+pub mod election {
+    pub use redlock_runtime::{Election, LeadError, Leader, Observer, Term, TermEnd};
+}
+
+/// What the server has of a lock: [`LockManager::inspect`] and [`LockManager::list`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::LockManager;
+/// use redlocked::inspect::LockInfo;
+///
+/// fn is_wanted(lock: &LockInfo) -> bool {
+///     lock.waiters() > 0
+/// }
+///
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// let locks = LockManager::connect_blocking("memory://")?;
+/// let _guard = locks.lock("stock:42").acquire_blocking()?;
+/// assert!(!locks.inspect_blocking("stock:42")?.is_some_and(|lock| is_wanted(&lock)));
+/// # Ok(())
+/// # }
+/// ```
+pub mod inspect {
+    pub use redlock_runtime::{LastTick, LockInfo, Waiter};
+}
+
+/// A body that runs once: [`LockRequest`]'s `once` begins here, with the feature `once`.
+/// [`LockManager::once_record`] needs no feature.
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::LockManager;
+/// use redlocked::once::OnceRecord;
+///
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// let locks = LockManager::connect_blocking("memory://")?;
+/// let record: Option<OnceRecord> = locks.once_record_blocking("payment:17")?;
+/// assert!(record.is_none(), "nobody has asked for it");
+/// # Ok(())
+/// # }
+/// ```
+pub mod once {
+    pub use redlock_runtime::OnceRecord;
+    #[cfg(feature = "once")]
+    pub use redlock_runtime::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCodec};
+}
+
+/// For your tests: a lock in memory that is busy, lost or away when a test says so.
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::testing::Testing;
+///
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// let node = Testing::connect_blocking("the-module-testing")?;
+/// let _held = node.hold("stock:42", "shop::refund")?;
+/// assert!(node.manager().lock("stock:42").acquire_blocking().is_err_and(|error| error.is_busy()));
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "testing")]
-pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
-#[cfg(feature = "once")]
-pub use redlock_runtime::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCodec};
+pub mod testing {
+    pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
+}
 
 /// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where
 /// a template does not reach.

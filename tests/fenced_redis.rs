@@ -6,7 +6,8 @@ use std::time::Duration;
 use kit::{RedisCluster, RedisServer, unique};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
-use redlocked::{LockError, LockGuard, LockManager, Term, distributed_lock};
+use redlocked::election::Term;
+use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
 type Outcome<T = ()> = Result<T, LockError>;
 

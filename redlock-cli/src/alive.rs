@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use redlocked::{Holder, LockInfo, LockManager};
+use redlocked::inspect::LockInfo;
+use redlocked::{Holder, LockManager};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::Failure;

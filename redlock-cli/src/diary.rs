@@ -9,7 +9,8 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
-use redlocked::{Holder, LockError, LockInfo, LockManager};
+use redlocked::inspect::LockInfo;
+use redlocked::{Holder, LockError, LockManager};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use unicode_width::UnicodeWidthStr;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlocked::{LockInfo, LockManager};
+use redlocked::LockManager;
+use redlocked::inspect::LockInfo;
 
 use crate::lock_text::{holder, printable};
 

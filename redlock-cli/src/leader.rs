@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use redlocked::{Leader, LockManager};
+use redlocked::LockManager;
+use redlocked::election::Leader;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};

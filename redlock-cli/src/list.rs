@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redlocked::{LockInfo, LockManager};
+use redlocked::LockManager;
+use redlocked::inspect::LockInfo;
 
 use crate::args::ListArgs;
 use crate::exit::{Failure, OK};

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use redlocked::{Holder, LockInfo, Waiter};
+use redlocked::Holder;
+use redlocked::inspect::{LockInfo, Waiter};
 use serde_json::{Value, json};
 
 /// The holder or a waiter: `web-3:4711 in shop::purchase`.

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use redlocked::{LockManager, OnceRecord};
+use redlocked::LockManager;
+use redlocked::once::OnceRecord;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};

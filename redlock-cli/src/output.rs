@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use redlocked::{Holder, LockInfo};
+use redlocked::Holder;
+use redlocked::inspect::LockInfo;
 use serde_json::Value;
 use terminal_size::{Width, terminal_size_of};
 

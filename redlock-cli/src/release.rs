@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use redlocked::{LockInfo, LockManager};
+use redlocked::LockManager;
+use redlocked::inspect::LockInfo;
 
 use crate::args::ReleaseArgs;
 use crate::elsewhere::free;

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use redlocked::{LastTick, LockError, LockInfo, LockManager};
+use redlocked::inspect::{LastTick, LockInfo};
+use redlocked::{LockError, LockManager};
 use serde_json::{Value, json};
 use terminal_size::{Height, Width, terminal_size_of};
 

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::time::SystemTime;
 
-use redlocked::{LastTick, LockManager};
+use redlocked::LockManager;
+use redlocked::inspect::LastTick;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use redlocked::{LockError, LockInfo, LockManager};
+use redlocked::inspect::LockInfo;
+use redlocked::{LockError, LockManager};
 
 use crate::args::TopArgs;
 use crate::exit::{Failure, OK};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlocked::{LockError, LockInfo, LockManager};
+use redlocked::inspect::LockInfo;
+use redlocked::{LockError, LockManager};
 use tokio::time::{Instant, sleep_until};
 
 use crate::lock_text::{Span, holder, lease_left, printable};

@@ -159,7 +159,7 @@ impl Term {
     /// # Examples
     ///
     /// ```no_run
-    /// # async fn example(term: redlocked::Term, mut connection: redis::aio::MultiplexedConnection)
+    /// # async fn example(term: redlocked::election::Term, mut connection: redis::aio::MultiplexedConnection)
     /// #     -> Result<(), redlocked::LockError> {
     /// term.redis().set(&mut connection, "invoices:last", 4711).await?;
     /// # Ok(())

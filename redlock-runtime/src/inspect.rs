@@ -28,7 +28,8 @@ const LARGEST_LIST: usize = 256 * 1024 * 1024;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redlocked::LockError> {
-/// use redlocked::{LockInfo, LockManager};
+/// use redlocked::inspect::LockInfo;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://lock-info-example").await?;
 /// let _guard = locks.lock("stock:42").acquire().await?;
@@ -204,7 +205,8 @@ impl LockInfo {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use redlocked::{LockManager, Waiter};
+/// use redlocked::inspect::Waiter;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://waiter-example").await?;
 /// let guard = locks.lock("stock:42").acquire().await?;
@@ -255,7 +257,8 @@ impl Waiter {
 /// ```
 /// # fn main() -> Result<(), redlocked::LockError> {
 /// use std::time::SystemTime;
-/// use redlocked::{LastTick, LockManager};
+/// use redlocked::inspect::LastTick;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect_blocking("memory://last-tick-type-example")?;
 /// locks.lock("report").tick_at(SystemTime::UNIX_EPOCH).run_blocking(|_| ()).unwrap_err();

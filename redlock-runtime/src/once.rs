@@ -546,7 +546,7 @@ const LOST: &str = "the lock was lost while the body ran, and another caller may
 /// # Examples
 ///
 /// ```
-/// use redlocked::Once;
+/// use redlocked::once::Once;
 ///
 /// let status = |receipt: &Once<u64>| if receipt.is_replayed() { 200 } else { 201 };
 /// assert_eq!(status(&Once::Ran(7)), 201);
@@ -612,7 +612,8 @@ pub enum OnUndecodable {
 /// # async fn main() -> Result<(), redlocked::LockError> {
 /// # use std::error::Error;
 /// # use std::time::Duration;
-/// use redlocked::{LockError, LockManager, ResultCodec};
+/// use redlocked::once::ResultCodec;
+/// use redlocked::{LockError, LockManager};
 ///
 /// /// Text as it is.
 /// struct Plain;
@@ -680,7 +681,7 @@ pub trait ResultCodec<T> {
     ///
     /// ```
     /// # use std::error::Error;
-    /// use redlocked::ResultCodec;
+    /// use redlocked::once::ResultCodec;
     ///
     /// /// Two digits behind the point: a price with a third one is not stored.
     /// struct Cents;

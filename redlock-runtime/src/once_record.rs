@@ -17,7 +17,8 @@ use crate::manager::LockManager;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redlocked::LockError> {
-/// use redlocked::{LockManager, OnceRecord};
+/// use redlocked::once::OnceRecord;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://once-record-example").await?;
 /// let record: Option<OnceRecord> = locks.once_record("charge:7").await?;

@@ -1,6 +1,7 @@
 //! [`FencedGuard`]: what a guard can do with a transaction.
 
-use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome, Term};
+use redlocked::election::Term;
+use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome};
 
 use crate::transaction::FencedTransaction;
 

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{LIMIT, RedisServer, eventually, runtime};
-use redlocked::{LockError, LockManager, OnInterrupted, Once, OnceRequest};
+use redlocked::once::{OnInterrupted, Once, OnceRequest};
+use redlocked::{LockError, LockManager};
 
 use super::peer::{self, Peer};
 use super::{SECOND, connect};

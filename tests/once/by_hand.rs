@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU32;
 
 use kit::{LIMIT, RedisServer, SECOND, connect, runtime};
-use redlocked::{LockError, LockManager, Once};
+use redlocked::once::Once;
+use redlocked::{LockError, LockManager};
 
 use crate::{DAY, until};
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kit::{RedisServer, SECOND, connect, runtime};
-use redlocked::{LockError, Once};
+use redlocked::LockError;
+use redlocked::once::Once;
 use tokio::sync::Notify;
 
 use crate::{DAY, until};

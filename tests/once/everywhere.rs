@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, SentinelGroup, eventually, runtime, unique};
-use redlocked::{
-    HandOver, Json, LockError, LockManager, LockManagerBuilder, OnInterrupted, OnUndecodable, Once,
-    OnceRequest,
-};
+use redlocked::once::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest};
+use redlocked::{HandOver, LockError, LockManager, LockManagerBuilder};
 use tokio::sync::Barrier;
 
 use crate::{DAY, until};
@@ -241,7 +239,7 @@ fn results_up_to_64_kib_are_stored_and_a_larger_one_is_in_the_error() {
 /// Bytes as they are: also none, and such as are no text.
 struct Bytes;
 
-impl redlocked::ResultCodec<Vec<u8>> for Bytes {
+impl redlocked::once::ResultCodec<Vec<u8>> for Bytes {
     fn encode(&self, value: &Vec<u8>) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
         Ok(value.clone())
     }

@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
-use redlocked::{LockError, LockInfo, LockManager, OnInterrupted, OnLost, Once};
+use redlocked::inspect::LockInfo;
+use redlocked::once::{OnInterrupted, Once};
+use redlocked::{LockError, LockManager, OnLost};
 
 use crate::{DAY, until};
 

@@ -6,7 +6,8 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, SentinelGroup, eventually, owns};
-use redlocked::{LockError, LockManager, OnInterrupted, Once, OnceRequest};
+use redlocked::once::{OnInterrupted, Once, OnceRequest};
+use redlocked::{LockError, LockManager};
 
 use crate::DAY;
 

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use kit::{runtime, unique};
-use redlocked::{Json, LockError, LockManager, OnInterrupted, Once, ResultCodec};
+use redlocked::once::{Json, OnInterrupted, Once, ResultCodec};
+use redlocked::{LockError, LockManager};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

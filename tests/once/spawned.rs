@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kit::{LIMIT, RedisServer, SECOND, connect, runtime, unique};
-use redlocked::{LockError, LockManager, LostReason, OnInterrupted, Once, distributed_lock};
+use redlocked::once::{OnInterrupted, Once};
+use redlocked::{LockError, LockManager, LostReason, distributed_lock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 

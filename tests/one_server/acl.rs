@@ -8,9 +8,8 @@ use kit::{
     LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, sentinel, unique, within,
 };
 use redis::FromRedisValue;
-use redlocked::{
-    Capabilities, LeadError, LockError, LockGuard, LockManager, LockManagerBuilder, ReleaseOutcome,
-};
+use redlocked::election::LeadError;
+use redlocked::{Capabilities, LockError, LockGuard, LockManager, LockManagerBuilder, ReleaseOutcome};
 
 /// Which feature stops without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kit::{RedisServer, connect};
-use redlocked::{LockError, LockGuard, LockManager, Once, Ticket};
+use redlocked::once::Once;
+use redlocked::{LockError, LockGuard, LockManager, Ticket};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const PAGE: &str = include_str!("../../docs/which-tool.md");

@@ -333,8 +333,9 @@ fn the_process_wide_manager_of_a_thread_is_that_of_no_other() {
     assert_eq!(elsewhere, Err(LockError::NotConfigured));
     drop(global);
     assert_eq!(purchase_now(5), Err(LockError::NotConfigured));
-    let acquired =
-        |node: &redlocked::Testing| [1, 2, 3].map(|sku| node.calls(&format!("stock:{sku}")).acquired);
+    let acquired = |node: &redlocked::testing::Testing| {
+        [1, 2, 3].map(|sku| node.calls(&format!("stock:{sku}")).acquired)
+    };
     assert_eq!((acquired(&one), acquired(&two)), ([1, 0, 1], [0, 1, 0]));
 }
 

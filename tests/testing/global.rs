@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use kit::{RedisServer, unique};
-use redlocked::{LockError, LockManager, Testing, distributed_lock};
+use redlocked::testing::Testing;
+use redlocked::{LockError, LockManager, distributed_lock};
 
 #[distributed_lock(key = "stock:{sku}")]
 async fn purchase(sku: u32) -> Result<u32, LockError> {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use kit::{DelayProxy, LIMIT, RedisServer, SECOND, runtime, unique};
+use redlocked::testing::Testing;
 use redlocked::{
-    LockError, LockErrorKind, LockManager, LostReason, ReleaseOutcome, Testing, TickMissed, distributed_lock,
+    LockError, LockErrorKind, LockManager, LostReason, ReleaseOutcome, TickMissed, distributed_lock,
 };
 
 /// No test comes near its end.
@@ -247,7 +248,7 @@ async fn a_tick_of_a_node_that_is_unreachable_or_refuses() {
 
 #[cfg(feature = "once")]
 mod once {
-    use redlocked::{OnInterrupted, Once, OnceRequest};
+    use redlocked::once::{OnInterrupted, Once, OnceRequest};
 
     use super::*;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlocked::{LockError, LostReason, Testing, distributed_lock};
+use redlocked::testing::Testing;
+use redlocked::{LockError, LostReason, distributed_lock};
 use tokio::time::{Instant, advance, sleep};
 
 /// The code under test. Its caller waits for 5 s at most, and the lock outlives a crashed process

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, runtime, unique};
-use redlocked::{Election, LeadError, LockError, LockManager, Term};
+use redlocked::election::{Election, LeadError, Term};
+use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A test in which nobody ever leads fails, too.

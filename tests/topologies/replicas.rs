@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisServer, SECOND, SentinelGroup, eventually};
 #[cfg(feature = "once")]
-use redlocked::Once;
+use redlocked::once::Once;
 use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome, TickMissed};
 
 struct Servers {

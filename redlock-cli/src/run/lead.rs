@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::pending;
 use std::time::Duration;
 
-use redlocked::{LeadError, LockManager, Term};
+use redlocked::LockManager;
+use redlocked::election::{LeadError, Term};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::sleep;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redlocked::{LockGuard, Term};
+use redlocked::LockGuard;
+use redlocked::election::Term;
 use tokio::time::{Instant, sleep_until};
 
 use super::group::Group;

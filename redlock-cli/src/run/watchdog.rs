@@ -16,7 +16,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use redlocked::{LockError, LockInfo};
+use redlocked::LockError;
+use redlocked::inspect::LockInfo;
 use serde_json::{Value, json};
 
 use super::gate::{self, Gate};

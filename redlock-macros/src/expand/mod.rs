@@ -365,7 +365,7 @@ impl<'a> Expansion<'a> {
             // rustc points at the word where a body cannot be spawned.
             let run = if guarded { "spawn_with_guard" } else { "spawn" };
             let run = Ident::new(run, span.located_at(word.span()));
-            quote_spanned!(span=> #krate::OnceRequest::#run)
+            quote_spanned!(span=> #krate::once::OnceRequest::#run)
         } else {
             let run = Ident::new(run, span);
             quote_spanned!(span=> #krate::__private::#run)

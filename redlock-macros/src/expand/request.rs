@@ -114,7 +114,7 @@ impl Request<'_> {
         ] {
             if let Some(word) = word {
                 let [method, ty, word] = [method, ty, word].map(|name| Ident::new(name, span));
-                request.extend(quote_spanned!(span=> .#method(#krate::#ty::#word)));
+                request.extend(quote_spanned!(span=> .#method(#krate::once::#ty::#word)));
             }
         }
         request

@@ -13,7 +13,8 @@ use crate::base::error::LockError;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redlocked::LockError> {
 /// use std::time::Duration;
-/// use redlocked::{LeadError, LockError, LockManager};
+/// use redlocked::election::LeadError;
+/// use redlocked::{LockError, LockManager};
 ///
 /// let locks = LockManager::connect("memory://lead-error-example").await?;
 /// locks.shutdown(Duration::from_secs(5)).await?;

@@ -320,7 +320,8 @@ impl Election {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::sync::Arc;
-    /// use redlocked::{Election, LeadError, LockError, LockManager, Term};
+    /// use redlocked::election::{Election, LeadError, Term};
+    /// use redlocked::{LockError, LockManager};
     ///
     /// struct Invoices;
     ///

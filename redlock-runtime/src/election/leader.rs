@@ -39,7 +39,8 @@ pub(super) const NO_RECORD: &str =
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redlocked::{Leader, LockError, LockManager};
+/// use redlocked::election::Leader;
+/// use redlocked::{LockError, LockManager};
 ///
 /// let locks = LockManager::connect("memory://leader-example").await?;
 /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
@@ -187,7 +188,8 @@ impl Election {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use redlocked::{Leader, LockError, LockManager};
+    /// use redlocked::election::Leader;
+    /// use redlocked::{LockError, LockManager};
     ///
     /// let locks = LockManager::connect("memory://observe-example").await?;
     /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
@@ -268,7 +270,8 @@ async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Lea
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redlocked::LockError> {
-/// use redlocked::{LockManager, Observer};
+/// use redlocked::election::Observer;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://observer-example").await?;
 /// let mut changes: Observer = locks.election("billing-loop").observe();

@@ -49,7 +49,8 @@ const LABEL: &str = "election";
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use redlocked::{Election, LockError, LockManager};
+/// use redlocked::election::Election;
+/// use redlocked::{LockError, LockManager};
 ///
 /// let locks = LockManager::connect("memory://election-example").await?;
 /// let election: Election = locks.election("billing-loop").ttl(Duration::from_secs(10));
@@ -158,7 +159,7 @@ impl Election {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
-    /// # use redlocked::LeadError;
+    /// # use redlocked::election::LeadError;
     /// # let locks = redlocked::LockManager::connect("memory://stop-on-error-example").await?;
     /// let election = locks.election("billing-loop").stop_on_error();
     /// let outcome = election.lead(async |_term| Err::<(), _>("no such table")).await;

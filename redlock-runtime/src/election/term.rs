@@ -26,7 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redlocked::{LockError, LockManager, Term};
+/// use redlocked::election::Term;
+/// use redlocked::{LockError, LockManager};
 ///
 /// let locks = LockManager::connect("memory://term-example").await?;
 /// let mut after = None;

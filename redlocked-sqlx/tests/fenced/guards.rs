@@ -4,7 +4,8 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
-use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Term, distributed_lock};
+use redlocked::election::Term;
+use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
 use redlocked_sqlx::{Dialect, FencedGuard as _, FencedTransaction, Recorded, create_table, record};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 

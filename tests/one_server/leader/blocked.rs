@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
-use redlocked::{Election, LeadError, LockError, LockEvent, LockManager, LostReason, Term};
+use redlocked::election::{Election, LeadError, Term};
+use redlocked::{LockError, LockEvent, LockManager, LostReason};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{endless, in_time, leads, stand_by, standbys};

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
-use redlocked::{LeadError, LockError, LockEvent, LockManager, Term};
+use redlocked::election::{LeadError, Term};
+use redlocked::{LockError, LockEvent, LockManager};
 use tokio::sync::mpsc::unbounded_channel;
 
 type Never = Result<(), LockError>;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, unique};
-use redlocked::{Election, LeadError, Leader, LockError, LockManager, Term};
+use redlocked::election::{Election, LeadError, Leader, Term};
+use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{endless, in_time, stand_by, withdrawn};

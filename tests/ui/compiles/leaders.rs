@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use redlocked::{Election, LeadError, LockError, Term};
+use redlocked::LockError;
+use redlocked::election::{Election, LeadError, Term};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -77,7 +77,8 @@ pub enum LockEvent<'a> {
 /// # Examples
 ///
 /// ```
-/// use redlocked::{LockEvent, TermEnd};
+/// use redlocked::election::TermEnd;
+/// use redlocked::LockEvent;
 ///
 /// fn page(event: &LockEvent) -> bool {
 ///     matches!(event, LockEvent::TermEnded { end: TermEnd::Failed | TermEnd::Lost, .. })
@@ -111,7 +112,7 @@ impl TermEnd {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(redlocked::TermEnd::Resigned.as_str(), "resigned");
+    /// assert_eq!(redlocked::election::TermEnd::Resigned.as_str(), "resigned");
     /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {

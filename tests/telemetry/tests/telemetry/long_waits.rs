@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use kit::{RedisServer, eventually, unique};
-use redlocked::{LockError, LockManager, Once, distributed_lock};
+use redlocked::once::Once;
+use redlocked::{LockError, LockManager, distributed_lock};
 use tokio::time::sleep;
 use tracing::{Instrument, Level, info_span};
 

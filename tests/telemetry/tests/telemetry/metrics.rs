@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use kit::{RedisServer, connect, eventually, unique};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use redlocked::once::Once;
 use redlocked::{
-    LockError, LockErrorKind, LockManager, LostReason, OnLost, Once, ReleaseOutcome, distributed_lock,
+    LockError, LockErrorKind, LockManager, LostReason, OnLost, ReleaseOutcome, distributed_lock,
 };
 use redlocked_telemetry::value;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use redlocked::{LeadError, LockError, LockGuard, LockManager, LockRequest, Term, distributed_lock};
+use redlocked::election::{LeadError, Term};
+use redlocked::{LockError, LockGuard, LockManager, LockRequest, distributed_lock};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 

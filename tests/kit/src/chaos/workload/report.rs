@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlocked::{LockError, LockGuard, Term};
+use redlocked::election::Term;
+use redlocked::{LockError, LockGuard};
 
 use crate::chaos::workload::ticker::Ticker;
 use crate::{between, now, say};
