@@ -239,7 +239,7 @@ fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
     errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));
     errors.push(("ManagerClosed", lock().acquire_blocking().err()));
     drop(held);
-    let down = LockManager::builder("redis://127.0.0.1:1/").start()?;
+    let down = LockManager::builder("redis://127.0.0.1:1/").connect_lazy()?;
     errors.push(("Unavailable", down.lock("stock:42").acquire_blocking().err()));
 
     for (name, error) in errors {

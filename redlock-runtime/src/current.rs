@@ -21,7 +21,7 @@ use crate::reentrancy::{self, Scope};
 /// # Errors
 ///
 /// [`LockError::NotLocked`] when the code runs under no lock: so a function that must not run
-/// without one begins with `redlocked::current()?.assert()?`.
+/// without one begins with `redlocked::current()?.ensure_held()?`.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::reentrancy::{self, Scope};
 /// /// It must not run without a lock, and takes longer than its caller knows.
 /// async fn write_invoice(id: u32) -> Result<u64, LockError> {
 ///     let lock = redlocked::current()?;
-///     lock.assert()?;
+///     lock.ensure_held()?;
 ///     lock.extend(Duration::from_secs(120)).await?;
 ///     lock.fencing_token().await
 /// }
@@ -209,16 +209,16 @@ impl CurrentLock {
     /// # let locks = redlocked::LockManager::connect("memory://current-assert-example").await?;
     /// let request = locks.lock("import").ttl(Duration::from_millis(20)).renew(false).on_lost(OnLost::Finish);
     /// let outcome = request.run(async |guard| {
-    ///     redlocked::current()?.assert()?;
+    ///     redlocked::current()?.ensure_held()?;
     ///     guard.lost().await;
-    ///     redlocked::current()?.assert()
+    ///     redlocked::current()?.ensure_held()
     /// });
     /// assert!(matches!(outcome.await?, Err(LockError::Lost { .. })));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn assert(&self) -> Result<(), LockError> {
-        self.guard.assert()
+    pub fn ensure_held(&self) -> Result<(), LockError> {
+        self.guard.ensure_held()
     }
 
     /// As [`LockGuard::extend`].

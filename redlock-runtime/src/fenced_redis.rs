@@ -460,20 +460,20 @@ impl FencedRedis<'_> {
 
     async fn fences(&self) -> Result<Vec<Fence>, LockError> {
         match self.holder {
-            Holder::Guard(guard) => guard.assert().map(|()| guard.fences().collect()),
+            Holder::Guard(guard) => guard.ensure_held().map(|()| guard.fences().collect()),
             Holder::Current(lock) => {
-                lock.assert()?;
+                lock.ensure_held()?;
                 lock.fences().await
             }
-            Holder::Leader(term) => term.assert().map(|()| term.fences().collect()),
+            Holder::Leader(term) => term.ensure_leading().map(|()| term.fences().collect()),
         }
     }
 
     fn fences_blocking(&self) -> Result<Vec<Fence>, LockError> {
         match self.holder {
-            Holder::Guard(guard) => guard.assert().map(|()| guard.fences().collect()),
-            Holder::Current(lock) => lock.assert().and_then(|()| lock.fences_blocking()),
-            Holder::Leader(term) => term.assert().map(|()| term.fences().collect()),
+            Holder::Guard(guard) => guard.ensure_held().map(|()| guard.fences().collect()),
+            Holder::Current(lock) => lock.ensure_held().and_then(|()| lock.fences_blocking()),
+            Holder::Leader(term) => term.ensure_leading().map(|()| term.fences().collect()),
         }
     }
 

@@ -99,7 +99,7 @@ impl LockManager {
         if let Some(manager) = global.as_ref().and_then(Global::manager) {
             return Ok(manager);
         }
-        let manager = Self::builder(url_of_environment().ok_or(LockError::NotConfigured)?).start()?;
+        let manager = Self::builder(url_of_environment().ok_or(LockError::NotConfigured)?).connect_lazy()?;
         *global = Some(Global::OfEnvironment(manager.clone()));
         Ok(manager)
     }

@@ -475,11 +475,11 @@ impl LockGuard {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://guard-assert-example")?;
     /// let guard = locks.lock("import").acquire_blocking()?;
-    /// guard.assert()?;
+    /// guard.ensure_held()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn assert(&self) -> Result<(), LockError> {
+    pub fn ensure_held(&self) -> Result<(), LockError> {
         let Some(reason) = self.lost_reason() else {
             return Ok(());
         };

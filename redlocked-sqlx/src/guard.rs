@@ -122,7 +122,7 @@ pub trait FencedGuard: Send + Sized {
 
 impl FencedGuard for LockGuard {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
-        self.assert()?;
+        self.ensure_held()?;
         for fence in self.fences() {
             record(tx, &fence).await?;
         }
@@ -141,14 +141,14 @@ impl FencedGuard for &LockGuard {
     }
 
     async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        self.assert()?;
+        self.ensure_held()?;
         commit(tx, self.fences().next()).await
     }
 }
 
 impl FencedGuard for CurrentLock {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
-        self.assert()?;
+        self.ensure_held()?;
         for fence in self.fences().await? {
             record(tx, &fence).await?;
         }
@@ -156,14 +156,14 @@ impl FencedGuard for CurrentLock {
     }
 
     async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        self.assert()?;
+        self.ensure_held()?;
         commit(tx, self.fences().await?.into_iter().next()).await
     }
 }
 
 impl FencedGuard for Term {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
-        self.assert()?;
+        self.ensure_leading()?;
         for fence in self.fences() {
             record(tx, &fence).await?;
         }
@@ -181,7 +181,7 @@ impl FencedGuard for &Term {
     }
 
     async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        self.assert()?;
+        self.ensure_leading()?;
         commit(tx, self.fences().next()).await
     }
 }

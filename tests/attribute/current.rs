@@ -14,7 +14,7 @@ fn here() -> Result<String, LockErrorKind> {
 
 async fn deep() -> Outcome<u64> {
     let lock = current()?;
-    lock.assert()?;
+    lock.ensure_held()?;
     assert!(lock.is_held() && lock.remaining() < LONGER / 2);
     lock.extend(LONGER).await?;
     assert!(lock.remaining() > LONGER / 2);
@@ -46,7 +46,7 @@ async fn a_function_below_has_the_lock() -> Outcome {
 
 fn deep_blocking() -> Outcome<u64> {
     let lock = current()?;
-    lock.assert()?;
+    lock.ensure_held()?;
     lock.extend_blocking(LONGER)?;
     assert!(lock.is_held() && lock.remaining() > LONGER / 2);
     lock.fencing_token_blocking()
@@ -65,7 +65,7 @@ fn sync_a_function_below_has_the_lock_and_not_longer_than_the_body() -> Outcome 
     managers()?;
     let (fence, after) = blocking()?;
     assert!(fence > 0 && !after.is_held());
-    for outcome in [after.assert(), after.extend_blocking(LONGER)] {
+    for outcome in [after.ensure_held(), after.extend_blocking(LONGER)] {
         let is_over = |error: &LockError| {
             matches!(error, LockError::Lost { reason: LostReason::Released, .. })
                 && error.key() == Some("current:sync")

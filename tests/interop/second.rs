@@ -351,7 +351,7 @@ fn worker() {
     let is_ending = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let ending = std::sync::Arc::clone(&is_ending);
     listen(drop, move || ending.store(true, std::sync::atomic::Ordering::Relaxed));
-    let locks = LockManager::builder(&job.url).foreign_clients(false).start().unwrap();
+    let locks = LockManager::builder(&job.url).foreign_clients(false).connect_lazy().unwrap();
     let (tasks, next) = (LocalSet::new(), Rc::new(Cell::new(0)));
     let runtime = runtime();
     let server = redis::Client::open(&*job.url).unwrap();

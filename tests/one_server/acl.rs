@@ -378,7 +378,7 @@ fn a_command_that_the_server_does_not_know_counts_as_forbidden() {
                     assert!(!error.to_string().contains("%inbox"), "{error}");
                 }
                 if *without == Without::Connecting {
-                    let locks = LockManager::builder(server.url()).start().unwrap();
+                    let locks = LockManager::builder(server.url()).connect_lazy().unwrap();
                     let error = locks.ping_blocking().unwrap_err();
                     assert!(matches!(&error, LockError::Misconfigured { .. }), "{error:?}");
                     assert!(error.to_string().contains(&command.to_uppercase()), "{error}");

@@ -156,7 +156,7 @@ fn a_server_that_is_busy_is_asked_again_later() {
         let told = redis::cmd("GET").arg("k").query::<Option<String>>(&mut client);
         told.is_err_and(|error| error.code() == Some("BUSY"))
     });
-    let locks = LockManager::builder(server.url()).start().unwrap();
+    let locks = LockManager::builder(server.url()).connect_lazy().unwrap();
     let error = locks.capabilities_blocking().unwrap_err();
     assert!(error.to_string().contains("not ready: BUSY"), "{error}");
     let waiter = thread::spawn({
@@ -201,7 +201,7 @@ fn a_server_with_too_many_clients_is_asked_again_later() {
         set.arg("SET").arg("maxclients").arg(limit).exec(&mut client).unwrap();
     };
     set("1");
-    let locks = LockManager::builder(server.url()).start().unwrap();
+    let locks = LockManager::builder(server.url()).connect_lazy().unwrap();
     let error = locks.capabilities_blocking().unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     set("100");
@@ -296,7 +296,7 @@ fn an_address_of_another_kind_of_server_is_told_at_once() {
         let error = LockManager::connect_blocking(&url).map(drop).unwrap_err();
         assert!(matches!(&error, LockError::Misconfigured { .. }), "{url}: {error:?}");
         assert!(error.to_string().contains(words), "{url}: {error}");
-        let locks = LockManager::builder(&url).start().unwrap();
+        let locks = LockManager::builder(&url).connect_lazy().unwrap();
         let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
         assert!(matches!(&error, LockError::Misconfigured { .. }), "{url}: {error:?}");
     }
@@ -320,7 +320,8 @@ fn an_address_that_a_cluster_announces_in_vain_is_told_with_its_reason() {
         others.iter().all(knows)
     });
     let seed = others[0];
-    let locks = LockManager::builder(format!("redis+cluster://127.0.0.1:{}", seed.port())).start().unwrap();
+    let locks =
+        LockManager::builder(format!("redis+cluster://127.0.0.1:{}", seed.port())).connect_lazy().unwrap();
     let error = locks.lock("k").wait(SECOND).acquire_blocking().unwrap_err();
     assert!(matches!(&error, LockError::Unavailable { .. }), "{error:?}");
     let error = error.to_string();

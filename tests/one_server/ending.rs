@@ -192,7 +192,7 @@ fn no_thread() {
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
         let limit = rustix::process::Rlimit { current: Some(pages * 4096 + 1_500_000), maximum: None };
         rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
-        let error = LockManager::builder("memory://").own_thread(true).start().map(drop).unwrap_err();
+        let error = LockManager::builder("memory://").own_thread(true).connect_lazy().map(drop).unwrap_err();
         assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     });
     say("refused", &[]);

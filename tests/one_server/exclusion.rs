@@ -283,12 +283,12 @@ fn a_key_that_is_called_like_a_side_key_is_refused_everywhere() {
 fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
     for url in ["redis://127.0.0.1:1/", "redis+cluster://127.0.0.1:1", "memory://"] {
         for prefix in ["a%queue", "%clock:", "x%inbox:", "shop|"] {
-            let refused = LockManager::builder(url).prefix(prefix).start().map(drop);
+            let refused = LockManager::builder(url).prefix(prefix).connect_lazy().map(drop);
             assert!(matches!(refused, Err(LockError::InvalidUrl { .. })), "{url} {prefix}: {refused:?}");
         }
     }
     // The prefix and the key together would form `%queue`, a reserved suffix.
-    let locks = LockManager::builder("memory://").prefix("shop%").start().unwrap();
+    let locks = LockManager::builder("memory://").prefix("shop%").connect_lazy().unwrap();
     let refused = locks.lock("queue").acquire_blocking().map(drop);
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
 }

@@ -260,7 +260,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         assert!(!text.contains("wrong@"), "{text}");
 
         // After `start()`, the first lock reports the same error at once, whatever its `wait`.
-        let lazy = LockManager::builder(&url).start().unwrap();
+        let lazy = LockManager::builder(&url).connect_lazy().unwrap();
         let start = Instant::now();
         assert_misconfigured(&lazy.lock("k").wait(LIMIT).acquire_blocking());
         assert_misconfigured(&lazy.inspect_blocking("k"));

@@ -115,7 +115,7 @@ fn waiters_from_before_the_connection_are_queued_like_all_others() {
     let mut server = RedisServer::start();
     let url = server.url();
     server.kill();
-    let locks = LockManager::builder(&url).start().unwrap();
+    let locks = LockManager::builder(&url).connect_lazy().unwrap();
     let (port, first) = (server.port(), Arc::new(AtomicBool::new(true)));
     runtime().block_on(async {
         let calls: Vec<_> = (0..20)
@@ -472,7 +472,7 @@ fn a_replica_is_no_place_for_a_lock() {
     let refused = LockManager::connect_blocking(replica.url()).unwrap_err();
     assert!(refused.to_string().contains("is a replica"), "{refused}");
     // The replica may be promoted while a caller waits.
-    let locks = LockManager::builder(replica.url()).start().unwrap();
+    let locks = LockManager::builder(replica.url()).connect_lazy().unwrap();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
     let _: String = replica.run("REPLICAOF NO ONE");
     waiter.join().unwrap().unwrap();

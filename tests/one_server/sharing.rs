@@ -702,7 +702,7 @@ fn without_hand_off_a_starved_writer_does_not_keep_out_the_readers_of_its_proces
 #[test]
 fn what_no_lock_can_be_is_refused_before_anything_is_sent() {
     let unreachable = "redis://127.0.0.1:1";
-    let start = |url: &str, cohort| LockManager::builder(url).cohort(cohort).start().unwrap();
+    let start = |url: &str, cohort| LockManager::builder(url).cohort(cohort).connect_lazy().unwrap();
     let (one, cohort) = (start(unreachable, 0), start(unreachable, 8));
     let quorum = start("redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", 0);
     let reason = |request: LockRequest| match request.wait_forever().acquire_blocking() {

@@ -334,7 +334,7 @@ fn a_map_that_no_cluster_has_takes_no_connections_and_is_told_in_time() {
         let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let before = open();
         let url = format!("redis+cluster://127.0.0.1:{port}/");
-        let locks = LockManager::builder(url).io_timeout(LIMIT / 4).start().unwrap();
+        let locks = LockManager::builder(url).io_timeout(LIMIT / 4).connect_lazy().unwrap();
         let called = Instant::now();
         let error = locks.lock("k").wait(Duration::from_secs(1)).acquire_blocking().unwrap_err();
         let words = error.to_string();

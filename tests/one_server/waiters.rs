@@ -220,7 +220,7 @@ fn after_an_early_grant() -> Duration {
     let guard = only_redlocked(&server).lock("first").acquire_blocking().unwrap();
     let before: String = server.run("GET lock:first");
     let proxy = StallingProxy::to(server.port(), "lock:second");
-    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).start().unwrap();
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_lazy().unwrap();
     // Both requests go out in one batch, as soon as there is a connection.
     let mut cx = Context::from_waker(Waker::noop());
     let mut calls = ["first", "second"].map(|key| locks.lock(key).wait(LIMIT).acquire());

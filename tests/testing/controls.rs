@@ -344,7 +344,7 @@ fn only_one_node_in_memory_is_in_the_hands_of_a_test() {
     let url = url();
     let quorum = [1, 2, 3].map(|node| format!("{url}-{node}")).join(",");
     for url in ["redis://127.0.0.1:1/", &quorum] {
-        let locks = LockManager::builder(url).start().unwrap();
+        let locks = LockManager::builder(url).connect_lazy().unwrap();
         let error = locks.testing().unwrap_err();
         assert!(matches!(&error, LockError::Misconfigured { .. }), "{error:?}");
         assert!(error.to_string().contains("memory://"), "{error}");
@@ -367,7 +367,7 @@ async fn a_moved_clock_and_an_unreachable_node_go_together() {
 
 #[test]
 fn the_engine_moves_while_a_slow_node_is_connected_to() {
-    let locks = LockManager::builder(url()).io_timeout(2 * SECOND).start().unwrap();
+    let locks = LockManager::builder(url()).io_timeout(2 * SECOND).connect_lazy().unwrap();
     locks.testing().unwrap().set_latency(SECOND / 2);
     // By then the loop has begun to connect, on a runtime of its own.
     let error = locks.lock("k").wait(SECOND / 20).acquire_blocking().unwrap_err();

@@ -351,7 +351,7 @@ fn a_slow_node_and_one_that_answers_too_late() {
     let memory = format!("memory://{}", unique("slow"));
     for url in [memory, delay.url()] {
         // A node that is reached, and then is slow.
-        let locks = LockManager::builder(url).io_timeout(2 * SECOND).start().unwrap();
+        let locks = LockManager::builder(url).io_timeout(2 * SECOND).connect_lazy().unwrap();
         if let Ok(node) = locks.testing() {
             node.set_latency(SECOND / 5);
         }

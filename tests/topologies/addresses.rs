@@ -72,7 +72,7 @@ fn a_server_that_is_busy_or_closes_or_is_silent_leaves_the_other() {
     // The first attempt ends with the limit of an answer. The next one begins with the other
     // address.
     busy.pause();
-    let locks = builder(&name, &proxies).io_timeout(SECOND / 2).start().unwrap();
+    let locks = builder(&name, &proxies).io_timeout(SECOND / 2).connect_lazy().unwrap();
     works(&locks);
     busy.resume();
 }

@@ -386,7 +386,7 @@ fn one_server_under_two_names_has_one_vote() {
             "{text}"
         );
         // A caller that may wait fails, too.
-        let locks = LockManager::builder(&names).start().unwrap();
+        let locks = LockManager::builder(&names).connect_lazy().unwrap();
         let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
         assert!(error.to_string().contains("the same server"), "{error}");
         assert!(start.elapsed() < LIMIT / 2);

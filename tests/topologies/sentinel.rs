@@ -148,7 +148,7 @@ fn who_is_asked_and_why_in_vain_is_told() {
         format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{open}/{MASTER}/0"),
     ] {
         let start = Instant::now();
-        let lazy = LockManager::builder(&url).start().unwrap();
+        let lazy = LockManager::builder(&url).connect_lazy().unwrap();
         let outcome = lazy.lock("k").wait(LIMIT).acquire_blocking().map(drop);
         assert_eq!(outcome.is_ok(), url.ends_with("/0"), "{outcome:?}");
         assert!(start.elapsed() < LIMIT / 2);
@@ -186,8 +186,9 @@ fn a_sentinel_that_is_wrong_is_not_believed_for_ever() {
     let right = sentinel(primary.port(), None, "");
     let hosts: Vec<_> =
         wrong.iter().chain([&right]).map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
-    let locks =
-        LockManager::builder(format!("redis+sentinel://{}/{MASTER}", hosts.join(","))).start().unwrap();
+    let locks = LockManager::builder(format!("redis+sentinel://{}/{MASTER}", hosts.join(",")))
+        .connect_lazy()
+        .unwrap();
     let _guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     assert_eq!(primary.keys(), ["lock:k"]);
 }

@@ -57,7 +57,7 @@ fn every_subset_of_slow_and_dead_nodes(nodes: usize) {
 }
 
 fn check(urls: &str, key: &str, has_majority: bool, subset: &[Node]) {
-    let lazy = || LockManager::builder(urls).io_timeout(SECOND).start().unwrap();
+    let lazy = || LockManager::builder(urls).io_timeout(SECOND).connect_lazy().unwrap();
     let (locks, other) = (lazy(), lazy());
     let request = || locks.lock(key).ttl(10 * SECOND);
     if !has_majority {

@@ -27,7 +27,7 @@ fn refused(builder: LockManagerBuilder, why: &str) {
     let error = builder.connect_blocking().map(drop).unwrap_err();
     assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
     assert!(error.to_string().contains(why), "{error}");
-    let waited = lazy.start().unwrap().lock("k").wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
+    let waited = lazy.connect_lazy().unwrap().lock("k").wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
     assert!(waited.to_string().contains(why), "{waited}");
     assert!(start.elapsed() < LIMIT / 2, "at once: {:?}", start.elapsed());
 }
@@ -187,7 +187,7 @@ fn settings_that_are_of_no_use_say_so() {
         (LockManager::builder("redis+cluster://:secret@a").tls_ca(authority.pem("ca.pem")), "not encrypted"),
     ];
     for (builder, why) in unusable {
-        let error = builder.start().map(drop).unwrap_err();
+        let error = builder.connect_lazy().map(drop).unwrap_err();
         assert!(matches!(error, LockError::InvalidUrl { .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(why) && !text.contains("secret"), "{text}");

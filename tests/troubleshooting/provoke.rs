@@ -198,7 +198,7 @@ pub(crate) fn a_reader_that_writes() -> LockError {
 
 pub(crate) fn readers_over_a_quorum() -> LockError {
     let url = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
-    let locks = LockManager::builder(url).start().unwrap();
+    let locks = LockManager::builder(url).connect_lazy().unwrap();
     locks.lock("k").shared().acquire_blocking().unwrap_err()
 }
 

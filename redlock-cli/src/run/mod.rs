@@ -37,7 +37,7 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     let grace = grace.map_err(|reason| Failure::new(USAGE, reason))?;
     let mut signals = Signals::listen()?;
     // On a thread of its own, the lock is renewed whatever this one does.
-    let locks = server.builder()?.own_thread(true).start()?;
+    let locks = server.builder()?.own_thread(true).connect_lazy()?;
     let code = if args.leader {
         lead::run_as_leader(server, &locks, args, grace, &mut signals).await
     } else {

@@ -107,7 +107,7 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub async fn connect(self) -> Result<LockManager, LockError> {
-        let manager = self.start()?;
+        let manager = self.connect_lazy()?;
         manager.capabilities().await?;
         Ok(manager)
     }
@@ -128,7 +128,7 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn connect_blocking(self) -> Result<LockManager, LockError> {
-        let manager = self.start()?;
+        let manager = self.connect_lazy()?;
         block_on(manager.engine(), manager.capabilities())?;
         Ok(manager)
     }
@@ -146,12 +146,12 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
-    /// let locks = redlocked::LockManager::builder("memory://").start()?;
+    /// let locks = redlocked::LockManager::builder("memory://").connect_lazy()?;
     /// # let _ = locks;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn start(self) -> Result<LockManager, LockError> {
+    pub fn connect_lazy(self) -> Result<LockManager, LockError> {
         telemetry::starts();
         let url = self.address.text();
         let invalid = |reason: &str| LockError::InvalidUrl {

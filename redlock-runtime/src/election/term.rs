@@ -120,15 +120,15 @@ impl Term {
     /// # use redlocked::LockError;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://term-assert-example")?;
     /// locks.election("billing-loop").lead_blocking(|term| {
-    ///     term.assert()?; // and then the write
+    ///     term.ensure_leading()?; // and then the write
     ///     Ok::<_, LockError>(())
     /// })?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn assert(&self) -> Result<(), LockError> {
+    pub fn ensure_leading(&self) -> Result<(), LockError> {
         self.is_asked();
-        if self.is_over() { Err(LockError::NotLocked) } else { self.guard().assert() }
+        if self.is_over() { Err(LockError::NotLocked) } else { self.guard().ensure_held() }
     }
 
     /// The [fence](Fence) of the leader's lock, for a resource that refuses the writes of earlier

@@ -238,7 +238,7 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
     #[distributed_lock(key = "account:{id}", manager = locks)]
     async fn book(locks: &LockManager, bank: &sqlx::SqlitePool, id: u32) -> Result<(), Failure> {
         write(bank, id).await?;
-        redlocked::current()?.assert()?;
+        redlocked::current()?.ensure_held()?;
         Ok(())
     }
 

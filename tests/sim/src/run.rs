@@ -349,7 +349,7 @@ fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
         builder
     };
     let runtime = fleet.runtimes.borrow()[number][0];
-    let started = world.enter(fleet.processes[number], runtime, || builder.start());
+    let started = world.enter(fleet.processes[number], runtime, || builder.connect_lazy());
     match started {
         Ok(manager) => Some(manager),
         Err(error) => {

@@ -66,7 +66,7 @@ async fn min_hold_and_reentrant() -> Result<(), LockError> {
 
 #[distributed_lock(key = "report", tick = "1h", ticket = lock)]
 async fn ticket() -> Result<(), LockError> {
-    lock.assert()
+    lock.ensure_held()
 }
 
 #[distributed_lock(key = "report", every = "1h")]

@@ -331,7 +331,7 @@ impl<G: Environment> Chaos<G> {
         left.extend(self.left_after(longest, |name| name.contains("%queue%leader")));
         let locks = LockManager::builder(self.environment.address(&mut self.random))
             .max_ttl(longest)
-            .start()
+            .connect_lazy()
             .unwrap();
         for number in self.fleet.keys() {
             let request = locks.lock(key(number)).ttl(longest).wait(LIMIT);

@@ -59,7 +59,7 @@ impl Caller {
 }
 
 async fn connected(url: &str) -> Option<LockManager> {
-    let locks = LockManager::builder(url).io_timeout(IO_TIMEOUT).start().ok()?;
+    let locks = LockManager::builder(url).io_timeout(IO_TIMEOUT).connect_lazy().ok()?;
     locks.ping().await.ok()?;
     Some(locks)
 }

@@ -71,7 +71,7 @@ pub fn work(job: &Job) {
     // Connects when it can: the server may be paused, or cut us off in the middle of it.
     let longest = Duration::from_millis(params.ttls.into_iter().chain(ttls).max().unwrap());
     let builder = LockManager::builder(&job.url).max_ttl(longest).io_timeout(IO_TIMEOUT).cohort(cohort);
-    let locks = builder.start().unwrap();
+    let locks = builder.connect_lazy().unwrap();
     let (next, ticker) = (Rc::new(Cell::new(0)), Ticker::start());
     let spec = params.role.spec();
     let tasks = LocalSet::new();

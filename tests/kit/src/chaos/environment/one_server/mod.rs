@@ -103,7 +103,7 @@ impl OneServer {
     }
 
     fn operator(&mut self) -> LockManager {
-        let start = || LockManager::builder(self.server.url()).io_timeout(IO_TIMEOUT).start().unwrap();
+        let start = || LockManager::builder(self.server.url()).io_timeout(IO_TIMEOUT).connect_lazy().unwrap();
         self.operator.get_or_insert_with(start).clone()
     }
 
