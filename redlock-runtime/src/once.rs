@@ -498,7 +498,11 @@ impl Ending {
     /// An error when the result of the body was not stored.
     fn check(self, key: &str, released: Result<ReleaseOutcome, LockError>) -> Result<(), LockError> {
         let (reason, result): (Arc<str>, _) = match (self, released) {
-            (Self::Failed, _) | (Self::Done(_), Ok(ReleaseOutcome::Released)) => return Ok(()),
+            (Self::Failed, _)
+            | (Self::Done(_), Ok(ReleaseOutcome::Released | ReleaseOutcome::Kept | ReleaseOutcome::Joined)) =>
+            {
+                return Ok(());
+            }
             (Self::Unstorable { reason, result }, _) => (reason, result),
             (Self::Done(result), Ok(ReleaseOutcome::AlreadyLost)) => (LOST.into(), Some(result)),
             (
@@ -553,6 +557,7 @@ const LOST: &str = "the lock was lost while the body ran, and another caller may
 /// assert_eq!(Once::Replayed(7).into_inner(), 7);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Once<T> {
     /// The body has run for this caller.
     Ran(T),
@@ -580,6 +585,7 @@ impl<T> Once<T> {
 ///
 /// Its effects may be done or not: they and the record are in two stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum OnInterrupted {
     /// It runs the body again: for one that may run twice, because what it calls is idempotent.
     #[default]
@@ -591,6 +597,7 @@ pub enum OnInterrupted {
 
 /// What a caller does with a stored result that cannot be decoded, because its type has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum OnUndecodable {
     /// It gets [`LockError::Undecodable`].
     #[default]

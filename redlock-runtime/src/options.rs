@@ -419,6 +419,7 @@ pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> 
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum OnLost {
     /// An async body is dropped before the server may give the lock to another caller, and its
     /// caller gets [`LockError::Lost`].

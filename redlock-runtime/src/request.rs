@@ -1,6 +1,5 @@
 //! [`LockRequest`]: keys and options, from the caller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::one_or_many::OneOrMany;
@@ -170,9 +169,9 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        let label = label.into();
-        self.options.origin = if label.is_empty() { Origin::Unnamed } else { Origin::Label(label) };
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        let label = label.as_ref();
+        self.options.origin = if label.is_empty() { Origin::Unnamed } else { Origin::Label(label.into()) };
         self
     }
 

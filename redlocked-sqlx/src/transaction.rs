@@ -81,6 +81,7 @@ pub struct Recorded {
 
 /// How a database records a fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Dialect {
     /// PostgreSQL 9.5 or later, with placeholders such as `$1`.
     Postgres,

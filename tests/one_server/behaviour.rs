@@ -672,7 +672,7 @@ fn a_reentrant_call_joins(backend: &Backend) {
         inner.unwrap();
         assert!(probe.lock("k").acquire_blocking().is_err(), "the inner call released nothing");
         let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
-        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Joined);
         assert!(outer.is_held());
     });
     outer.unwrap();
@@ -705,8 +705,11 @@ fn min_hold_keeps_the_key(backend: &Backend) {
     for manager in [&locks, &other] {
         assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
     }
-    other.lock("k").wait(LIMIT).acquire_blocking().unwrap().release_blocking().unwrap();
+    let next = other.lock("k").wait(LIMIT).min_hold(SECOND / 2).acquire_blocking().unwrap();
     assert!(start.elapsed() >= SECOND * 9 / 10, "{:?}", start.elapsed());
+    assert_eq!(next.release_blocking(), Ok(ReleaseOutcome::Kept));
+    let next = other.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert_eq!(next.release_blocking(), Ok(ReleaseOutcome::Released));
     // After a body that took longer than `min_hold`, the lock is free at once.
     let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
     slow.unwrap();

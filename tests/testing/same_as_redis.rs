@@ -220,10 +220,8 @@ async fn a_tick_whose_record_is_lost_or_whose_lock_is_taken_away() {
             assert_eq!(within(guard.lost()).await, LostReason::KeyChanged);
             // One whose lock was lost has not ended well.
             assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
-            match missed {
-                TickMissed::Skip => assert_eq!(is_taken().await, Err(LockErrorKind::TickTaken)),
-                TickMissed::Retry => assert_eq!(is_taken().await, Ok(())),
-            }
+            let runs_again = missed == TickMissed::Retry;
+            assert_eq!(is_taken().await, if runs_again { Ok(()) } else { Err(LockErrorKind::TickTaken) });
         }
     }
 }

@@ -176,11 +176,11 @@ async fn release(guard: LockGuard, ending: Ending) -> Result<u8, Failure> {
         guard.fail_tick();
     }
     match guard.release().await {
-        Ok(ReleaseOutcome::Released) => {}
         Ok(ReleaseOutcome::AlreadyLost) => {
             let message = "was lost while the command ran: another caller may have been inside";
             return Err(Failure::new(LOST, format!("the lock on `{key}` {message}")));
         }
+        Ok(_) => {}
         // The command has ended under the lock, which expires.
         Err(error) => tell(&format!("the lock was not released: {error}")),
     }

@@ -117,8 +117,9 @@ impl LockRequest {
         Acquire { state: State::New(self), wait: telemetry::Wait::called() }
     }
 
-    /// [`acquire`](Self::acquire) with one try: overrides [`wait`](Self::wait). Errors and cancel
-    /// safety are the same.
+    /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) the request or the
+    /// [manager](crate::LockManagerBuilder::default_wait) has. Without either, `acquire` makes one try,
+    /// too. Errors and cancel safety are the same.
     ///
     /// # Examples
     ///
@@ -180,6 +181,31 @@ impl LockRequest {
         let outcome = poll_fn(|cx| acquire.poll_as(Caller::Blocked, cx));
         block_on_until(&engine, limit.map(|at| (engine.clock(), at)), outcome)
             .unwrap_or_else(|| Err(acquire.overdue()))
+    }
+
+    /// [`try_acquire`](Self::try_acquire) for sync code: blocks this thread for a round trip, and for
+    /// at most 200 ms more than the [`io_timeout`](crate::LockManagerBuilder::io_timeout).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://try-blocking-example")?;
+    /// let _guard = locks.lock("stock:42").try_acquire_blocking()?;
+    /// assert!(locks.lock("stock:42").try_acquire_blocking().is_err_and(|error| error.is_busy()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_acquire_blocking(self) -> Result<LockGuard, LockError> {
+        self.wait(Duration::ZERO).acquire_blocking()
     }
 
     /// Checks the request, then sends it.

@@ -19,9 +19,16 @@ use std::fmt;
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReleaseOutcome {
-    /// The lock was held until this release.
+    /// The lock was held until this release, and is free or the next waiter's now.
     Released,
+    /// The lock was held until this release. It stays taken until its
+    /// [`min_hold`](crate::LockRequest::min_hold) is over.
+    Kept,
+    /// The guard had joined the lock of an outer call, as [`reentrant`](crate::LockRequest::reentrant)
+    /// allows: that call still holds it.
+    Joined,
     /// The lock had been lost before: its lease ended, or the key was deleted or overwritten.
     /// Another caller may have been inside.
     AlreadyLost,

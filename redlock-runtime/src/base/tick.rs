@@ -88,6 +88,7 @@ impl<T: Into<SystemTime>> NominalTime for T {
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum TickMissed {
     /// The tick is over as soon as one caller has begun it: at most one body runs for each tick,
     /// whatever happens to it.

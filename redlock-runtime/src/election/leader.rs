@@ -129,8 +129,8 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn announce(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.text = text.into();
+    pub fn announce(mut self, text: impl AsRef<str>) -> Self {
+        self.text = text.as_ref().into();
         self
     }
 

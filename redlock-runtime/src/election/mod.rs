@@ -146,8 +146,8 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = label.into();
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.label = label.as_ref().into();
         self
     }
 

@@ -30,9 +30,10 @@ use crate::options::{AtEnd, OnLost};
 impl LockGuard {
     /// Releases the lock, and returns whether it was still held. A lock that another caller holds
     /// by now stays with it. With [`min_hold`](crate::LockRequest::min_hold) the key stays taken
-    /// until that has passed. The guard of a `reentrant` call leaves the release to the outer
-    /// guard. Several locks are released together, and the outcome is
-    /// [`ReleaseOutcome::AlreadyLost`] when one of them was lost.
+    /// until that has passed: [`ReleaseOutcome::Kept`]. The guard of a `reentrant` call leaves the
+    /// release to the outer guard: [`ReleaseOutcome::Joined`]. Several locks are released together, and
+    /// the outcome is [`ReleaseOutcome::AlreadyLost`] when one of them was lost, else
+    /// `Kept` when one of them is kept.
     ///
     /// # Errors
     ///
@@ -181,7 +182,7 @@ impl LockGuard {
         let (caller, outcome) = oneshot::channel();
         if grant.is_joined {
             let is_held = grant.lease().check(self.engine.now()).is_some();
-            let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
+            let found = if is_held { ReleaseOutcome::Joined } else { ReleaseOutcome::AlreadyLost };
             let _ = caller.send(Ok(found).into());
         } else if grant.lease().is_handed_over() {
             let _ = caller.send(Ok(ReleaseOutcome::Released).into());
@@ -249,12 +250,15 @@ fn all_released(releases: OneOrMany<OneRelease>) -> PendingRelease {
     }
 }
 
-/// A lock that was lost is worse than an outcome that is unknown.
+/// A lock that was lost is worse than an outcome that is unknown, and that is worse than one that is still
+/// taken.
 fn badness(outcome: &Result<ReleaseOutcome, LockError>) -> u8 {
     match outcome {
         Ok(ReleaseOutcome::Released) => 0,
-        Err(_) => 1,
-        Ok(ReleaseOutcome::AlreadyLost) => 2,
+        Ok(ReleaseOutcome::Joined) => 1,
+        Ok(ReleaseOutcome::Kept) => 2,
+        Err(_) => 3,
+        Ok(ReleaseOutcome::AlreadyLost) => 4,
     }
 }
 

@@ -74,7 +74,8 @@ fn an_observer_is_told_and_does_not_ask() {
     in_time(async {
         let mut changes = others.election("k").observe();
         assert_eq!(changes.next().await.unwrap(), None);
-        let (task, mut terms) = candidate(&first.election("k").ttl(LONG).announce("first"));
+        let text = String::from("first");
+        let (task, mut terms) = candidate(&first.election("k").ttl(LONG).announce(&text));
         let term = terms.recv().await.unwrap();
         // It may be seen in the moment before its announcement.
         let mut change = async || loop {
@@ -84,7 +85,9 @@ fn an_observer_is_told_and_does_not_ask() {
             }
         };
         let (seen, _) = change().await;
-        assert!(seen.is_some_and(|leader| leader.term() == Some(term.number())));
+        let is_first =
+            |leader: Leader| leader.term() == Some(term.number()) && leader.announced() == Some(&*text);
+        assert!(seen.is_some_and(is_first));
         tokio::time::sleep(SECOND / 5).await;
         let _: String = server.run("CONFIG RESETSTAT");
         let idle = tokio::time::timeout(2 * SECOND, change()).await;

@@ -210,7 +210,8 @@ impl Releasing {
         // it has stored.
         let may_be_gone = self.repeated && !self.for_a_ticket && !self.request.has_result();
         if was_held || may_be_gone {
-            self.answer(Ok(ReleaseOutcome::Released));
+            let is_kept = was_held && action == Action::ExpireLater;
+            self.answer(Ok(if is_kept { ReleaseOutcome::Kept } else { ReleaseOutcome::Released }));
         } else {
             self.hold.on_lost(&self.key);
             self.answer(Ok(ReleaseOutcome::AlreadyLost));
