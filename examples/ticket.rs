@@ -89,7 +89,7 @@ async fn worker(url: &str) -> Outcome {
         let job: Option<(String, String)> = jobs.blpop("ticket-example:jobs", 0.2).await.unwrap_or(None);
         let Some((_, text)) = job else { continue };
         let ticket: Ticket = text.parse()?;
-        let finished = locks.redeem(ticket).ttl(TTL).run(async |guard| {
+        let finished = locks.redeem(ticket).ttl(TTL).run_value(async |guard| {
             println!("works on {} with fencing token {}", guard.key(), guard.fencing_token());
             tokio::time::sleep(Duration::from_secs(1)).await;
         });

@@ -231,10 +231,10 @@ fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
     while others.inspect_blocking("stock:42")?.is_some_and(|lock| lock.waiters() > 0) {}
     locks.force_release_blocking("stock:42")?;
     errors.push(("Lost", held.extend_blocking(short).err()));
-    let fence = lock().run_blocking(|guard| guard.fences().next())?;
+    let fence = lock().run_value_blocking(|guard| guard.fences().next())?;
     errors.push(("Fenced", fence.as_ref().map(Fence::refused)));
     errors.push(("Store", fence.map(|fence| fence.failed("the commit", std::fmt::Error))));
-    errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
+    errors.push(("Deadlock", lock().run_value_blocking(|_| lock().acquire_blocking().err())?));
     let held = lock().acquire_blocking()?;
     errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));
     errors.push(("ManagerClosed", lock().acquire_blocking().err()));

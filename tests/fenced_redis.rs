@@ -131,7 +131,7 @@ async fn an_annotated_function_that_binds_no_guard_is_refused_as_well() {
     deposit(&first, &mut redis, 7, async |_| {}).await.unwrap();
     assert_eq!(redis.get::<_, u32>("balance").await.unwrap(), 2);
     let early: u64 = redis.get("{balance}%fence:lock:account:7").await.unwrap();
-    let late = first.lock("account:7").run(async |guard| guard.fencing_token()).await.unwrap();
+    let late = first.lock("account:7").run_value(async |guard| guard.fencing_token()).await.unwrap();
     assert!(early > 0 && early < late, "{early} {late}");
     let outcome = deposit(&first, &mut redis, 7, async |redis| {
         let late = second.lock("account:7").acquire().await.unwrap();

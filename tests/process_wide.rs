@@ -92,7 +92,7 @@ fn a_runtime_without_drivers() {
             let builder = own_thread.into_iter().fold(builder, redlocked::LockManagerBuilder::own_thread);
             let outcome = runtime.unwrap().block_on(async {
                 let locks = builder.connect().await?;
-                locks.lock("k").run(async |_| 7).await
+                locks.lock("k").run_value(async |_| 7).await
             });
             assert_eq!(outcome, Ok(7), "{own_thread:?}");
         }

@@ -120,7 +120,7 @@ fn fenced(times: u64, urls: &[&str]) {
         let locks = connect(urls[0]).await;
         for _ in 0..times {
             tokio::time::sleep(LOOKS_AGAIN).await;
-            locks.lock(KEY).ttl(TTL).run(async |_| ()).await.unwrap();
+            locks.lock(KEY).ttl(TTL).run_value(async |_| ()).await.unwrap();
         }
     });
 }
@@ -135,7 +135,7 @@ fn together(times: u64, urls: &[&str]) {
             let mut calls = JoinSet::new();
             for caller in 0..CALLERS {
                 let request = locks.lock(format!("{KEY}:{caller:02}")).ttl(TTL);
-                calls.spawn(async move { request.run(async |_| ()).await.unwrap() });
+                calls.spawn(async move { request.run_value(async |_| ()).await.unwrap() });
             }
             calls.join_all().await;
         }
@@ -147,7 +147,7 @@ fn counted(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let locks = connect(urls[0]).await;
         for _ in 0..times {
-            locks.lock(KEY).ttl(TTL).permits(5).run(async |_| ()).await.unwrap();
+            locks.lock(KEY).ttl(TTL).permits(5).run_value(async |_| ()).await.unwrap();
         }
     });
 }
@@ -177,7 +177,8 @@ fn hand_off(times: u64, urls: &[&str]) {
                         pings(&mut own_ping, 3).await;
                         *inside.borrow()
                     };
-                    let mine = locks.lock(KEY).ttl(TTL).wait(TTL).run(async |_| body().await).await.unwrap();
+                    let mine =
+                        locks.lock(KEY).ttl(TTL).wait(TTL).run_value(async |_| body().await).await.unwrap();
                     // It asks again when the other one is inside, and not before.
                     if mine < 2 * times {
                         inside.subscribe().wait_for(|number| *number > mine).await.unwrap();
@@ -237,7 +238,7 @@ fn quorum(times: u64, urls: &[&str]) {
         // Servers that forget vote when they have been up for a ttl.
         tokio::time::sleep(TTL).await;
         for _ in 0..times {
-            locks.lock(KEY).ttl(TTL).wait(TTL).run(async |_| ()).await.unwrap();
+            locks.lock(KEY).ttl(TTL).wait(TTL).run_value(async |_| ()).await.unwrap();
             // Its answers do not pile up.
             pings(&mut ping, 1).await;
         }
@@ -261,7 +262,7 @@ fn poll(times: u64, _: &[&str]) {
         })
         .await;
     };
-    let mut guarded = pin!(locks.lock(KEY).ttl(TTL).run(body));
+    let mut guarded = pin!(locks.lock(KEY).ttl(TTL).run_value(body));
     let waker = Arc::new(Unpark(thread::current())).into();
     let mut cx = Context::from_waker(&waker);
     while guarded.as_mut().poll(&mut cx).is_pending() {

@@ -289,7 +289,7 @@ impl LockManagerBuilder {
     ///
     /// let builder = LockManager::builder("memory://default-max-hold-example").default_max_hold(Duration::from_millis(20));
     /// let locks = builder.connect().await?;
-    /// let hangs = locks.lock("import").run(async |_| std::future::pending::<()>().await);
+    /// let hangs = locks.lock("import").run_value(async |_| std::future::pending::<()>().await);
     /// assert!(matches!(hangs.await, Err(LockError::Lost { .. })));
     /// # Ok(())
     /// # }
@@ -312,9 +312,9 @@ impl LockManagerBuilder {
     ///
     /// let builder = LockManager::builder("memory://default-background-example").default_release_in_background(true);
     /// let locks = builder.connect().await?;
-    /// assert_eq!(locks.lock("stock:42").run(async |_guard| 41).await?, 41);
+    /// assert_eq!(locks.lock("stock:42").run_value(async |_guard| 41).await?, 41);
     /// // The next call of this process comes behind that release.
-    /// locks.lock("stock:42").run(async |_guard| ()).await?;
+    /// locks.lock("stock:42").run_value(async |_guard| ()).await?;
     /// # Ok(())
     /// # }
     /// ```

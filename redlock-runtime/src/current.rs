@@ -96,7 +96,7 @@ impl CurrentLock {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-key-example")?;
-    /// locks.lock("stock:42").run_blocking(|_| assert!(redlocked::current().is_ok_and(|lock| lock.key() == "stock:42")))?;
+    /// locks.lock("stock:42").run_value_blocking(|_| assert!(redlocked::current().is_ok_and(|lock| lock.key() == "stock:42")))?;
     /// # Ok(())
     /// # }
     /// ```
@@ -113,7 +113,7 @@ impl CurrentLock {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-keys-example")?;
     /// let count = || redlocked::current().map(|lock| lock.keys().count());
-    /// assert_eq!(locks.lock_all(["account:2", "account:1"]).run_blocking(|_| count())??, 2);
+    /// assert_eq!(locks.lock_all(["account:2", "account:1"]).run_blocking(|_| count())?, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -130,7 +130,7 @@ impl CurrentLock {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-tick-example")?;
     /// let tick = || redlocked::current().map(|lock| lock.tick());
-    /// assert!(locks.lock("report").tick(Duration::from_secs(3600)).run_blocking(|_| tick())??.is_some());
+    /// assert!(locks.lock("report").tick(Duration::from_secs(3600)).run_blocking(|_| tick())?.is_some());
     /// # Ok(())
     /// # }
     /// ```
@@ -149,7 +149,7 @@ impl CurrentLock {
     /// # use redlocked::TickMissed;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-fail-tick-example")?;
     /// let report = || locks.lock("report").tick(Duration::from_secs(3600)).tick_missed(TickMissed::Retry);
-    /// report().run_blocking(|_| redlocked::current().map(|lock| lock.fail_tick()))??;
+    /// report().run_blocking(|_| redlocked::current().map(|lock| lock.fail_tick()))?;
     /// assert!(report().acquire_blocking().is_ok(), "another replica may run it");
     /// # Ok(())
     /// # }
@@ -165,7 +165,7 @@ impl CurrentLock {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-is-held-example")?;
-    /// let lock = locks.lock("import").run_blocking(|_| redlocked::current())??;
+    /// let lock = locks.lock("import").run_blocking(|_| redlocked::current())?;
     /// assert!(!lock.is_held(), "the body has ended");
     /// # Ok(())
     /// # }
@@ -183,7 +183,7 @@ impl CurrentLock {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-remaining-example")?;
     /// let left = || redlocked::current().map(|lock| lock.remaining());
-    /// assert!(locks.lock("import").run_blocking(|_| left())??.as_secs() > 20);
+    /// assert!(locks.lock("import").run_blocking(|_| left())?.as_secs() > 20);
     /// # Ok(())
     /// # }
     /// ```
@@ -213,7 +213,7 @@ impl CurrentLock {
     ///     guard.lost().await;
     ///     redlocked::current()?.ensure_held()
     /// });
-    /// assert!(matches!(outcome.await?, Err(LockError::Lost { .. })));
+    /// assert!(matches!(outcome.await, Err(LockError::Lost { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -245,7 +245,7 @@ impl CurrentLock {
     ///     needs_longer().await?;
     ///     assert!(guard.remaining() > Duration::from_secs(50));
     ///     Ok(())
-    /// }).await?
+    /// }).await
     /// # }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
@@ -265,7 +265,7 @@ impl CurrentLock {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-extend-blocking-example")?;
     /// let extend = || redlocked::current()?.extend_blocking(Duration::from_secs(60));
-    /// locks.lock("import").run_blocking(|_| extend())?
+    /// locks.lock("import").run_blocking(|_| extend())
     /// # }
     /// ```
     pub fn extend_blocking(&self, ttl: Duration) -> Result<(), LockError> {
@@ -291,8 +291,8 @@ impl CurrentLock {
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect("memory://current-fence-example").await?;
     /// let token = async || redlocked::current()?.fencing_token().await;
-    /// let first = locks.lock("ledger").run(async |_| token().await).await??;
-    /// let second = locks.lock("ledger").run(async |_| token().await).await??;
+    /// let first = locks.lock("ledger").run(async |_| token().await).await?;
+    /// let second = locks.lock("ledger").run(async |_| token().await).await?;
     /// assert!(second > first);
     /// # Ok(())
     /// # }
@@ -319,7 +319,7 @@ impl CurrentLock {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect("memory://current-fences-example").await?;
-    /// let fences = locks.lock("ledger").run(async |_| redlocked::current()?.fences().await).await??;
+    /// let fences = locks.lock("ledger").run(async |_| redlocked::current()?.fences().await).await?;
     /// assert!(fences[0].key() == "ledger" && fences[0].fencing_token() > 0);
     /// # Ok(())
     /// # }
@@ -346,7 +346,7 @@ impl CurrentLock {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-fence-blocking-example")?;
     /// let token = || redlocked::current()?.fencing_token_blocking();
-    /// assert!(locks.lock("ledger").run_blocking(|_| token())?? > 0);
+    /// assert!(locks.lock("ledger").run_blocking(|_| token())? > 0);
     /// # Ok(())
     /// # }
     /// ```
@@ -366,7 +366,7 @@ impl CurrentLock {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://current-fences-blocking-example")?;
     /// let fences = || redlocked::current()?.fences_blocking();
-    /// assert_eq!(locks.lock_all(["account:1", "account:2"]).run_blocking(|_| fences())??.len(), 2);
+    /// assert_eq!(locks.lock_all(["account:1", "account:2"]).run_blocking(|_| fences())?.len(), 2);
     /// # Ok(())
     /// # }
     /// ```

@@ -2,6 +2,7 @@
 
 mod extend;
 mod hand_over;
+mod lost;
 mod release;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use crate::engine::protocol::Id;
 use crate::reentrancy::{Hold, Scope};
 
 pub use hand_over::HandOver;
+pub use lost::Lost;
 pub(crate) use release::PendingRelease;
 
 /// A held lock. It is renewed until it is released; dropping it releases it.
@@ -268,8 +270,8 @@ impl LockGuard {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://fence-example")?;
-    /// let first = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
-    /// let second = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
+    /// let first = locks.lock("ledger").run_value_blocking(|guard| guard.fencing_token())?;
+    /// let second = locks.lock("ledger").run_value_blocking(|guard| guard.fencing_token())?;
     /// assert!(second > first);
     /// # Ok(())
     /// # }
@@ -343,7 +345,8 @@ impl LockGuard {
     /// The tick has failed: with [`TickMissed::Retry`](crate::TickMissed::Retry) its release leaves
     /// it to the next caller that comes for it. Nothing else changes, and nothing at all with
     /// [`TickMissed::Skip`](crate::TickMissed::Skip), or for a lock that is for no tick. An annotated
-    /// function that returns an `Err` does this by itself.
+    /// function, or a body of [`run`](crate::LockRequest::run), that returns an `Err` does this by
+    /// itself.
     ///
     /// # Examples
     ///
@@ -355,7 +358,7 @@ impl LockGuard {
     /// # async fn send() -> Result<(), std::fmt::Error> { Err(std::fmt::Error) }
     /// # let locks = redlocked::LockManager::connect("memory://fail-tick-example").await?;
     /// let tick = || locks.lock("report").tick(Duration::from_secs(3600)).tick_missed(TickMissed::Retry);
-    /// let sent = tick().run(async |guard| {
+    /// let sent = tick().run_value(async |guard| {
     ///     let sent = send().await;
     ///     if sent.is_err() {
     ///         guard.fail_tick();
@@ -410,11 +413,12 @@ impl LockGuard {
         self.time_left().unwrap_or_default()
     }
 
-    /// Completes with the reason when the lock, or the first of several, is no longer held.
+    /// Returns a future that completes with the reason when the lock, or the first of several, is no
+    /// longer held. The future does not borrow the guard and does not keep the lock: see [`Lost`].
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time. A new one completes at the same event.
     ///
     /// # Examples
     ///
@@ -429,11 +433,8 @@ impl LockGuard {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lost(&self) -> LostReason {
-        if !self.engine.is_here() {
-            return LostReason::Forked;
-        }
-        self.lease_end().await.lost_reason().unwrap_or(LostReason::Expired)
+    pub fn lost(&self) -> Lost {
+        Lost::new(self.engine.is_here().then(|| self.lease_end()))
     }
 
     /// Why the lock, or the first of several, is no longer held; `None` while it [is

@@ -261,7 +261,7 @@ impl Waiter {
 /// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect_blocking("memory://last-tick-type-example")?;
-/// locks.lock("report").tick_at(SystemTime::UNIX_EPOCH).run_blocking(|_| ()).unwrap_err();
+/// locks.lock("report").tick_at(SystemTime::UNIX_EPOCH).run_value_blocking(|_| ()).unwrap_err();
 /// let last: Option<LastTick> = locks.last_tick_blocking("report")?;
 /// assert_eq!(last, None, "a time so long ago is refused");
 /// # Ok(())
@@ -360,7 +360,7 @@ impl LockManager {
     ///
     /// # let locks = redlocked::LockManager::connect("memory://last-tick-example").await?;
     /// let hourly = locks.lock("report").tick(Duration::from_secs(3600)).label("reports");
-    /// hourly.run(async |_| ()).await?;
+    /// hourly.run_value(async |_| ()).await?;
     /// let last = locks.last_tick("report").await?;
     /// assert!(last.is_some_and(|last| last.by().function() == Some("reports")));
     /// # Ok(())
@@ -419,9 +419,9 @@ impl LockManager {
     ///
     /// # let locks = redlocked::LockManager::connect("memory://clear-tick-example").await?;
     /// let daily = || locks.lock("report").tick(Duration::from_secs(86_400));
-    /// daily().run(async |_| ()).await?;
+    /// daily().run_value(async |_| ()).await?;
     /// assert!(locks.clear_tick("report").await?);
-    /// daily().run(async |_| ()).await?; // the same tick again
+    /// daily().run_value(async |_| ()).await?; // the same tick again
     /// # Ok(())
     /// # }
     /// ```

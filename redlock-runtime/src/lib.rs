@@ -58,7 +58,7 @@ pub use current::{CurrentLock, current};
 pub use election::{Election, LeadError, Leader, Observer, Term};
 #[cfg(feature = "redis")]
 pub use fenced_redis::FencedRedis;
-pub use guard::{HandOver, LockGuard};
+pub use guard::{HandOver, LockGuard, Lost};
 pub use inspect::{LastTick, LockInfo, Waiter};
 pub use manager::LockManager;
 #[cfg(feature = "once")]

@@ -557,7 +557,6 @@ const LOST: &str = "the lock was lost while the body ran, and another caller may
 /// assert_eq!(Once::Replayed(7).into_inner(), 7);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Once<T> {
     /// The body has run for this caller.
     Ran(T),

@@ -410,7 +410,7 @@ pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> 
 ///
 /// let locks = LockManager::connect("memory://on-lost-type-example").await?;
 /// let request = locks.lock("audit").ttl(Duration::from_millis(20)).renew(false).on_lost(OnLost::Finish);
-/// let held = request.run(async |guard| {
+/// let held = request.run_value(async |guard| {
 ///     guard.lost().await;
 ///     guard.is_held()
 /// });

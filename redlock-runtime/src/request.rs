@@ -276,7 +276,7 @@ impl LockRequest {
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect("memory://max-hold-example").await?;
-    /// let stuck = locks.lock("import").max_hold(Duration::from_millis(20)).run(async |_| std::future::pending::<()>().await);
+    /// let stuck = locks.lock("import").max_hold(Duration::from_millis(20)).run_value(async |_| std::future::pending::<()>().await);
     /// assert!(matches!(stuck.await, Err(redlocked::LockError::Lost { .. })));
     /// # Ok(())
     /// # }
@@ -306,7 +306,7 @@ impl LockRequest {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://min-hold-example")?;
-    /// locks.lock("reminder:42").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
+    /// locks.lock("reminder:42").min_hold(Duration::from_secs(60)).run_value_blocking(|_guard| ())?;
     /// assert!(locks.lock("reminder:42").acquire_blocking().is_err(), "a second reminder within the minute");
     /// # Ok(())
     /// # }
@@ -415,7 +415,7 @@ impl LockRequest {
     /// # use std::time::Duration;
     /// # use redlocked::LockError;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-request-example")?;
-    /// let report = || locks.lock("report").tick(Duration::from_secs(366 * 86_400)).run_blocking(|_guard| "sent");
+    /// let report = || locks.lock("report").tick(Duration::from_secs(366 * 86_400)).run_value_blocking(|_guard| "sent");
     /// assert_eq!(report()?, "sent");
     /// assert!(matches!(report(), Err(LockError::TickTaken { .. })));
     /// # Ok(())
@@ -462,10 +462,10 @@ impl LockRequest {
     /// [`tick`](Self::tick) or [`tick_at`](Self::tick_at).
     ///
     /// With [`TickMissed::Retry`] a run has ended well when its guard was
-    /// [released](crate::LockGuard::release) and the lock was still held, also by
-    /// [`run`](Self::run), whatever its body returns, unless the body has called
-    /// [`fail_tick`](crate::LockGuard::fail_tick). A guard that is dropped has not ended well. An
-    /// annotated function that returns an `Err` has not, either.
+    /// [released](crate::LockGuard::release), the lock was still held, and nobody has called
+    /// [`fail_tick`](crate::LockGuard::fail_tick). A guard that is dropped has not ended well. A body
+    /// of [`run`](Self::run) or an annotated function that returns an `Err` has not, either.
+    /// [`run_value`](Self::run_value) does not look at what its body returns.
     ///
     /// # Examples
     ///
@@ -476,8 +476,9 @@ impl LockRequest {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://tick-missed-request-example")?;
     /// let day = Duration::from_secs(366 * 86_400);
     /// let report = || locks.lock("report").tick(day).tick_missed(TickMissed::Retry);
-    /// report().run_blocking(|guard| guard.fail_tick())?;
-    /// report().run_blocking(|_guard| "sent")?;
+    /// # use redlocked::LockError;
+    /// assert!(report().run_blocking(|_guard| Err::<(), _>(LockError::NotLocked)).is_err());
+    /// report().run_value_blocking(|_guard| "sent")?;
     /// assert!(report().acquire_blocking().is_err(), "it has ended well");
     /// # Ok(())
     /// # }
@@ -541,7 +542,7 @@ impl LockRequest {
     /// # let locks = redlocked::LockManager::connect("memory://background-example").await?;
     /// let request = || locks.lock("stock:42").release_in_background(true);
     /// for sold in 1..=3 {
-    ///     assert_eq!(request().run(async |_guard| sold).await?, sold);
+    ///     assert_eq!(request().run_value(async |_guard| sold).await?, sold);
     /// }
     /// locks.shutdown(Duration::from_secs(1)).await?;
     /// # Ok(())
@@ -564,8 +565,8 @@ impl LockRequest {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://reentrant-example")?;
-    /// let inner = || locks.lock("ledger").reentrant(true).run_blocking(|_guard| 42);
-    /// assert_eq!(locks.lock("ledger").run_blocking(|_guard| inner())??, 42);
+    /// let inner = || locks.lock("ledger").reentrant(true).run_value_blocking(|_guard| 42);
+    /// assert_eq!(locks.lock("ledger").run_blocking(|_guard| inner())?, 42);
     /// # Ok(())
     /// # }
     /// ```
@@ -587,7 +588,7 @@ impl LockManager {
     /// use redlocked::LockManager;
     ///
     /// let locks = LockManager::connect_blocking("memory://")?;
-    /// let sum = locks.lock("sum").run_blocking(|_guard| 1 + 1)?;
+    /// let sum = locks.lock("sum").run_value_blocking(|_guard| 1 + 1)?;
     /// assert_eq!(sum, 2);
     /// # Ok(())
     /// # }
@@ -630,7 +631,7 @@ impl LockManager {
     /// let locks = LockManager::connect_blocking("memory://")?;
     /// let (from, to) = (7, 3);
     /// let accounts = [from, to].map(|id| format!("account:{id}"));
-    /// locks.lock_all(accounts).wait(Duration::from_secs(5)).run_blocking(|guard| {
+    /// locks.lock_all(accounts).wait(Duration::from_secs(5)).run_value_blocking(|guard| {
     ///     assert!(guard.keys().eq(["account:3", "account:7"]));
     /// })?;
     /// # Ok(())

@@ -611,18 +611,28 @@ pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R 
 }
 
 impl LockRequest {
-    /// Acquires the lock, runs `body`, and releases it.
+    /// Acquires the lock, runs `body`, and releases it. Returns the result of the body, or the error
+    /// of the lock, converted as `?` does.
     ///
     /// The lease is checked before each poll of the body. When it cannot be renewed in time, the
     /// body is dropped before the server may give the lock to another caller;
     /// [`on_lost`](Self::on_lost) can let it finish instead.
     ///
+    /// A body that returns an `Err` gives its [tick](Self::tick) back if
+    /// [`tick_missed`](Self::tick_missed) is [`TickMissed::Retry`](crate::TickMissed::Retry).
+    ///
+    /// There are two other forms:
+    ///
+    /// - [`run_value`](Self::run_value) takes a body that returns no `Result`, or a `Result` whose
+    ///   error is not made from a [`LockError`].
+    /// - [`run_fn`](Self::run_fn) takes a function that makes a future: generic code can spawn it.
+    ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped, or, with
-    /// [`OnLost::Error`](crate::OnLost::Error), when the lock was lost before its end. Else the
-    /// result of a body that ran to its end is always returned: a release that fails is retried in
-    /// the background until the ttl has passed.
+    /// The error of the body. The errors of [`acquire`](Self::acquire). [`LockError::Lost`] when the
+    /// body was stopped, or, with [`OnLost::Error`](crate::OnLost::Error), when the lock was lost
+    /// before its end. In all other cases this returns the result of a body that ran to its end: a
+    /// release that fails is retried in the background until the TTL has passed.
     ///
     /// # Cancel safety
     ///
@@ -631,36 +641,150 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// #[derive(Debug)]
+    /// enum ImportError {
+    ///     Lock(LockError),
+    ///     Number(std::num::ParseIntError),
+    /// }
+    ///
+    /// impl From<LockError> for ImportError {
+    ///     fn from(error: LockError) -> Self {
+    ///         Self::Lock(error)
+    ///     }
+    /// }
+    ///
+    /// async fn import(locks: &LockManager, row: &str) -> Result<u32, ImportError> {
+    ///     locks.lock("import").run(async |_guard| row.parse().map_err(ImportError::Number)).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ImportError> {
+    /// # let locks = LockManager::connect("memory://run-example").await?;
+    /// assert_eq!(import(&locks, "7").await?, 7);
+    /// assert!(matches!(import(&locks, "seven").await, Err(ImportError::Number(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<T, E>(self, body: impl AsyncFnOnce(&LockGuard) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<LockError>,
+    {
+        let at_end = self.options.at_end;
+        let guard = self.acquire().await?;
+        let output = until_lost(&guard, at_end.on_lost(), body(&guard)).await?;
+        if output.is_err() {
+            guard.fail_tick();
+        }
+        release_after(guard, at_end).await?;
+        output
+    }
+
+    /// [`run`](Self::run) for a body that returns a plain value. The error is that of the lock.
+    ///
+    /// The body may return any type. If that is a `Result`, this call does not look into it: it
+    /// returns a `Result` of a `Result`, and a tick counts as run unless the body calls
+    /// [`LockGuard::fail_tick`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`acquire`](Self::acquire), and [`LockError::Lost`] as for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
-    /// # let locks = redlocked::LockManager::connect("memory://run-example").await?;
-    /// let pages = locks.lock("report").run(async |guard| guard.key().len()).await?;
+    /// # let locks = redlocked::LockManager::connect("memory://run-value-example").await?;
+    /// let pages = locks.lock("report").run_value(async |guard| guard.key().len()).await?;
     /// assert_eq!(pages, 6);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    pub async fn run_value<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
         let at_end = self.options.at_end;
         let guard = self.acquire().await?;
         let output = until_lost(&guard, at_end.on_lost(), body(&guard)).await?;
-        if guard.is_released_in_background(at_end) {
-            guard.release_in_background();
-            return Ok(output);
-        }
-        let key = named_when_lost(&guard, at_end.on_lost());
-        after_release(key, &guard.release().await)?;
+        release_after(guard, at_end).await?;
         Ok(output)
+    }
+
+    /// [`run`](Self::run) for a function that makes a future of the guard. If the function, its
+    /// future and its result are `Send`, so is the future of this call.
+    ///
+    /// Generic code that spawns a body needs it. Stable Rust cannot write that the future of an
+    /// `AsyncFnOnce(&LockGuard)` is `Send`, so it refuses to spawn [`run`](Self::run) with a body
+    /// whose type is a parameter. It can write it of the future that an `FnOnce` returns.
+    ///
+    /// The lock is released when the future of the body completes, also while a clone of the guard
+    /// still exists elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run), unless a clone of the guard outlives the body: then the lock is
+    /// released when the last clone is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use redlocked::{LockError, LockGuard, LockManager};
+    /// use tokio::task::JoinHandle;
+    ///
+    /// fn spawn_locked<B, F, T>(locks: &LockManager, key: &str, body: B) -> JoinHandle<Result<T, LockError>>
+    /// where
+    ///     B: FnOnce(Arc<LockGuard>) -> F + Send + 'static,
+    ///     F: Future<Output = Result<T, LockError>> + Send + 'static,
+    ///     T: Send + 'static,
+    /// {
+    ///     tokio::spawn(locks.lock(key).run_fn(body))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = LockManager::connect("memory://run-fn-example").await?;
+    /// let pages = spawn_locked(&locks, "report", async |guard| Ok(guard.key().len()));
+    /// assert_eq!(pages.await??, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_fn<T, E, B, F>(self, body: B) -> impl Future<Output = Result<T, E>> + use<T, E, B, F>
+    where
+        E: From<LockError>,
+        B: FnOnce(Arc<LockGuard>) -> F,
+        F: Future<Output = Result<T, E>>,
+    {
+        let body = move |guard: Arc<LockGuard>| {
+            let future = body(Arc::clone(&guard));
+            async move {
+                let output = future.await;
+                if output.is_err() {
+                    guard.fail_tick();
+                }
+                output
+            }
+        };
+        async move { run_with_guard((self, body)).await? }
     }
 
     /// [`run`](Self::run) for sync code: blocks this thread.
     ///
     /// A sync body cannot be stopped when the lock is lost; a long one should check
-    /// [`LockGuard::is_held`] between its steps. Its result is returned all the same, but with
-    /// [`OnLost::Error`](crate::OnLost::Error).
+    /// [`LockGuard::is_held`] between its steps. This returns its result all the same, unless
+    /// [`on_lost`](Self::on_lost) is [`OnLost::Error`](crate::OnLost::Error).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] with
+    /// The error of the body. The errors of [`acquire`](Self::acquire). [`LockError::Lost`] with
     /// [`OnLost::Error`](crate::OnLost::Error), when the lock was lost before the body's end.
     ///
     /// # Panics
@@ -671,15 +795,63 @@ impl LockRequest {
     ///
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::LockError;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://run-blocking-example")?;
-    /// let left = locks.lock("stock:42").run_blocking(|_guard| 41)?;
+    /// let left = locks.lock("stock:42").run_blocking(|guard| {
+    ///     guard.ensure_held()?;
+    ///     Ok::<_, LockError>(41)
+    /// })?;
     /// assert_eq!(left, 41);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    pub fn run_blocking<T, E>(self, body: impl FnOnce(&LockGuard) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<LockError>,
+    {
+        run_blocking(self, |guard| {
+            let output = body(guard);
+            if output.is_err() {
+                guard.fail_tick();
+            }
+            output
+        })?
+    }
+
+    /// [`run_value`](Self::run_value) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`acquire`](Self::acquire), and [`LockError::Lost`] as for
+    /// [`run_blocking`](Self::run_blocking).
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://run-value-blocking-example")?;
+    /// let left = locks.lock("stock:42").run_value_blocking(|_guard| 41)?;
+    /// assert_eq!(left, 41);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_value_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
         run_blocking(self, body)
     }
+}
+
+/// Releases the lock of a body that ran to its end.
+async fn release_after(guard: LockGuard, at_end: AtEnd) -> Result<(), LockError> {
+    if guard.is_released_in_background(at_end) {
+        guard.release_in_background();
+        return Ok(());
+    }
+    let key = named_when_lost(&guard, at_end.on_lost());
+    after_release(key, &guard.release().await)
 }
 
 /// A lock that a sync body holds, and what is entered while it runs: all that does not depend on

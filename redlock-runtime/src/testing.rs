@@ -291,7 +291,7 @@ impl Testing {
     ///
     /// # let locks = redlocked::LockManager::connect_blocking("memory://set-time-example")?;
     /// let node = locks.testing()?;
-    /// let hourly = || locks.lock("report").tick(Duration::from_secs(3600)).run_blocking(|guard| guard.tick());
+    /// let hourly = || locks.lock("report").tick(Duration::from_secs(3600)).run_value_blocking(|guard| guard.tick());
     /// let ten = UNIX_EPOCH + Duration::from_secs(1_795_687_200);
     ///
     /// node.set_time(ten - Duration::from_secs(2)); // a timer that fires a little early
@@ -316,7 +316,7 @@ impl Testing {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://calls-of-example")?;
-    /// locks.lock("stock:42").run_blocking(|_| ())?;
+    /// locks.lock("stock:42").run_value_blocking(|_| ())?;
     /// assert_eq!(locks.testing()?.calls("stock:42").acquired, 1);
     /// assert_eq!(locks.testing()?.calls("stock:7").attempts, 0);
     /// # Ok(())
@@ -367,7 +367,7 @@ impl Testing {
     /// let busy = locks.lock("stock:42").acquire_blocking().unwrap_err();
     /// assert!(busy.to_string().contains("shop::refund"));
     /// drop(held);
-    /// locks.lock("stock:42").run_blocking(|_| ())?;
+    /// locks.lock("stock:42").run_value_blocking(|_| ())?;
     /// # Ok(())
     /// # }
     /// ```
@@ -389,7 +389,7 @@ impl Testing {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://hold-shared-example")?;
     /// let node = locks.testing()?;
     /// let _readers = [node.hold_shared("catalogue", "shop::read")?, node.hold_shared("catalogue", "shop::list")?];
-    /// locks.lock("catalogue").shared().run_blocking(|_| ())?;
+    /// locks.lock("catalogue").shared().run_value_blocking(|_| ())?;
     /// assert!(locks.lock("catalogue").acquire_blocking().is_err_and(|error| error.is_busy()));
     /// assert_eq!(node.holders("catalogue").len(), 2);
     /// # Ok(())

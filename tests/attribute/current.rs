@@ -79,7 +79,7 @@ fn sync_a_function_below_has_the_lock_and_not_longer_than_the_body() -> Outcome 
 async fn inner() -> Outcome {
     assert_eq!(here().as_deref(), Ok("current:inner"));
     let keys = || current().map(|lock| lock.keys().map(str::to_owned).collect::<Vec<_>>());
-    let innermost = managers()?.0.lock_all(["current:b", "current:a"]).run_blocking(|_| keys())??;
+    let innermost = managers()?.0.lock_all(["current:b", "current:a"]).run_value_blocking(|_| keys())??;
     assert_eq!(innermost, ["current:a", "current:b"]);
     assert_eq!(here().as_deref(), Ok("current:inner"));
     Ok(())
@@ -132,7 +132,7 @@ async fn on_a_server_a_fencing_token_is_drawn_when_it_is_asked_for() -> Outcome 
     let server = kit::RedisServer::start();
     let locks = LockManager::connect(server.url()).await?;
     let first = draws_its_fencing_token(&locks).await?;
-    let by_guard = locks.lock("k").run(async |guard| guard.fencing_token()).await?;
+    let by_guard = locks.lock("k").run_value(async |guard| guard.fencing_token()).await?;
     let last = draws_its_fencing_token(&locks).await?;
     assert!(0 < first && first < by_guard && by_guard < last, "{first} {by_guard} {last}");
     Ok(())

@@ -140,7 +140,7 @@ mod polled_inside {
             let (inside, asking) = (inside.clone(), asking.clone());
             runtime.spawn(async move {
                 let _ = asking.send(()).await;
-                let alone = request.run(async |_| {
+                let alone = request.run_value(async |_| {
                     let others = inside.fetch_add(1, Ordering::SeqCst);
                     tokio::time::sleep(MOMENT).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -149,7 +149,7 @@ mod polled_inside {
                 alone.await
             })
         });
-        locks.lock("k").run_blocking(|_| {
+        locks.lock("k").run_value_blocking(|_| {
             inside.fetch_add(1, Ordering::SeqCst);
             // Polls both calls for the first time, and for long enough to let them enter.
             runtime.block_on(async {
@@ -167,7 +167,7 @@ mod polled_inside {
 
     /// True when the library sees the body's call as nested, with and without `reentrant`.
     fn nests(request: &LockRequest, block_on: impl Fn(LockRequest) -> Result<(), LockError>) -> bool {
-        let both = request.clone().run_blocking(|_| {
+        let both = request.clone().run_value_blocking(|_| {
             let joined = block_on(request.clone().reentrant(true)).is_ok();
             joined && matches!(block_on(request.clone()), Err(LockError::Deadlock { .. }))
         });

@@ -42,10 +42,14 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
         Box::pin(async { assert!(attribute_fenced(locks, &call.name).await.unwrap() > 0) })
     }),
     ("by_hand", |locks, call| {
-        Box::pin(async { one(locks, call).release_in_background(true).run(async |_| ()).await.unwrap() })
+        Box::pin(async {
+            one(locks, call).release_in_background(true).run_value(async |_| ()).await.unwrap();
+        })
     }),
     ("several_by_hand", |locks, call| {
-        Box::pin(async { several(locks, call).release_in_background(true).run(async |_| ()).await.unwrap() })
+        Box::pin(async {
+            several(locks, call).release_in_background(true).run_value(async |_| ()).await.unwrap();
+        })
     }),
     ("dropped", |locks, call| Box::pin(async { drop(one(locks, call).acquire().await.unwrap()) })),
     ("several_dropped", |locks, call| {
@@ -94,7 +98,7 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                _ = one(locks, call).run(body) => {}
+                _ = one(locks, call).run_value(body) => {}
                 inside = entered => inside.unwrap(),
             }
         })
@@ -104,9 +108,11 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
 /// What is called in a sync function.
 pub(crate) const SYNC_WORKS: [(&str, SyncWork); 6] = [
     ("attribute", |locks, call| attribute_sync(locks, &call.name).unwrap()),
-    ("by_hand", |locks, call| one(locks, call).release_in_background(true).run_blocking(|_| ()).unwrap()),
+    ("by_hand", |locks, call| {
+        one(locks, call).release_in_background(true).run_value_blocking(|_| ()).unwrap();
+    }),
     ("several_by_hand", |locks, call| {
-        several(locks, call).release_in_background(true).run_blocking(|_| ()).unwrap();
+        several(locks, call).release_in_background(true).run_value_blocking(|_| ()).unwrap();
     }),
     ("dropped", |locks, call| drop(one(locks, call).acquire_blocking().unwrap())),
     ("several_dropped", |locks, call| drop(several(locks, call).acquire_blocking().unwrap())),
@@ -162,7 +168,7 @@ pub(crate) const SYNC_PLACES: [(&str, SyncPlace); 9] = [
     ("beside_static", |work, call| {
         let locks = MULTI.block_on(async {
             let locks = connect(call).await;
-            locks.lock(call.key("warm")).ttl(TTL).run(async |_| ()).await.unwrap();
+            locks.lock(call.key("warm")).ttl(TTL).run_value(async |_| ()).await.unwrap();
             locks
         });
         works_blocking(&locks, work, call);
@@ -170,7 +176,7 @@ pub(crate) const SYNC_PLACES: [(&str, SyncPlace); 9] = [
     ("beside_static_current", |work, call| {
         let locks = CURRENT.block_on(async {
             let locks = connect(call).await;
-            locks.lock(call.key("warm")).ttl(TTL).run(async |_| ()).await.unwrap();
+            locks.lock(call.key("warm")).ttl(TTL).run_value(async |_| ()).await.unwrap();
             locks
         });
         works_blocking(&locks, work, call);

@@ -148,7 +148,7 @@ fn a_body_that_outlives_its_ttl_keeps_them_out(start: Start) {
     let server = RedisServer::start();
     let Some(mut peer) = start(&server) else { return };
     let locks = connect(&server);
-    let outcome = locks.lock("k").ttl(SECOND).run_blocking(|_| {
+    let outcome = locks.lock("k").ttl(SECOND).run_value_blocking(|_| {
         // Three seconds with a ttl of one.
         for _ in 0..12 {
             peer.does("try lock:k 60000", "refused");
@@ -235,7 +235,7 @@ fn both_in_turns_lose_no_update(start: Start) {
             thread::spawn(move || {
                 for _ in 0..ROUNDS {
                     let request = locks.lock("k").wait(LIMIT);
-                    request.run_blocking(|_| count_once(&mut client, "counter")).unwrap();
+                    request.run_value_blocking(|_| count_once(&mut client, "counter")).unwrap();
                 }
             })
         })

@@ -395,7 +395,7 @@ fn renamed(server: &RedisServer) -> Result<Capabilities, LockError> {
     kit::listed(&locks, "*")?;
     locks.inspect_blocking("k")?;
     let request = others.lock("k").wait(LIMIT);
-    let waiter = thread::spawn(move || request.run_blocking(|_| ()));
+    let waiter = thread::spawn(move || request.run_value_blocking(|_| ()));
     guard.release_blocking()?;
     waiter.join().unwrap()?;
     locks.capabilities_blocking()
@@ -457,12 +457,12 @@ fn other_keys_and_channels_are_forbidden_by_name() {
     assert!(error.to_string().contains("on a key like `lock:%clock"), "{error}");
     let others = LockManager::builder(&url).prefix("other:").connect_blocking().unwrap();
     assert!(others.capabilities_blocking().unwrap().hands_over());
-    others.lock("k").run_blocking(|_| ()).unwrap();
+    others.lock("k").run_value_blocking(|_| ()).unwrap();
 
     let (_server, url) = user(None, "~lock:*", "");
     let locks = LockManager::connect_blocking(&url).unwrap();
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
 }
 
 /// How often the server has refused a command.
@@ -481,7 +481,7 @@ fn without_getrange_a_lock_costs_one_script_and_leaves_no_entry() {
         let together = || {
             let threads = ["a", "b", "c", "d"].map(|key| {
                 let request = locks.lock(key);
-                thread::spawn(move || request.run_blocking(LockGuard::fencing_token).unwrap())
+                thread::spawn(move || request.run_value_blocking(LockGuard::fencing_token).unwrap())
             });
             assert!(threads.map(|thread| thread.join().unwrap()).iter().all(|fence| *fence > 0));
         };
@@ -548,7 +548,7 @@ fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_em
                 let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
                 while !stop.load(order) {
                     // One that was under way hears of the change.
-                    if request().run_blocking(|_| ()).is_ok() {
+                    if request().run_value_blocking(|_| ()).is_ok() {
                         grants.fetch_add(1, order);
                     }
                     // Else one that still waits in the queue is passed for as long as the load
@@ -620,7 +620,8 @@ fn served_after_a_change(rule: &str) {
     thread::scope(|scope| {
         let callers = [&waiting, &waiting, &other, &other].map(|locks| {
             scope.spawn(move || {
-                let run = |request: redlocked::LockRequest| request.ttl(ttl).wait(LIMIT).run_blocking(|_| ());
+                let run =
+                    |request: redlocked::LockRequest| request.ttl(ttl).wait(LIMIT).run_value_blocking(|_| ());
                 run(locks.lock("k")).and(run(locks.lock_all(["h", "i", "j"])))
             })
         });
@@ -748,7 +749,7 @@ fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
     }
     let held = kinds().map(|request| request.acquire_blocking().unwrap());
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| other.lock("alone").wait(LIMIT).run_blocking(|_| 7));
+        let waiter = scope.spawn(|| other.lock("alone").wait(LIMIT).run_value_blocking(|_| 7));
         eventually("it waits", || server.run::<u32>("ZCARD lock:alone%queue") == 1);
         let _: String = server.run("ACL SETUSER default -evalsha");
         for guard in held {
@@ -757,7 +758,7 @@ fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
         assert_eq!(waiter.join().unwrap(), Ok(7));
     });
     for request in kinds() {
-        assert_eq!(request.run_blocking(|_| 7), Ok(7), "until the next connection");
+        assert_eq!(request.run_value_blocking(|_| 7), Ok(7), "until the next connection");
     }
     eventually("no key is left", || server.keys().is_empty());
 }

@@ -49,15 +49,15 @@ fn a_call_returns_before_the_server_has_answered_its_release() {
         |locks, proxy| {
             let body = async |_: &_| proxy.hold_replies(true);
             let request = locks.lock("k").ttl(60 * SECOND).release_in_background(true);
-            runtime().block_on(request.run(body)).unwrap();
+            runtime().block_on(request.run_value(body)).unwrap();
         },
         |locks, proxy| {
             let request = locks.lock("k").ttl(60 * SECOND).release_in_background(true);
-            request.run_blocking(|_| proxy.hold_replies(true)).unwrap();
+            request.run_value_blocking(|_| proxy.hold_replies(true)).unwrap();
         },
         |locks, proxy| {
             let request = locks.lock_all(["a", "k", "z"]).ttl(60 * SECOND).release_in_background(true);
-            request.run_blocking(|_| proxy.hold_replies(true)).unwrap();
+            request.run_value_blocking(|_| proxy.hold_replies(true)).unwrap();
         },
     ];
     for call in calls {
@@ -67,7 +67,7 @@ fn a_call_returns_before_the_server_has_answered_its_release() {
         call(&locks, &proxy);
         eventually("the release has arrived", || server.keys().is_empty());
         proxy.hold_replies(false);
-        assert_eq!(locks.lock("k").run_blocking(|_| 7), Ok(7));
+        assert_eq!(locks.lock("k").run_value_blocking(|_| 7), Ok(7));
     }
 }
 
@@ -127,7 +127,7 @@ fn a_shutdown_waits_for_releases_that_are_under_way() {
     let proxy = Proxy::to(server.port());
     let locks = behind(&proxy);
     let request = locks.lock("k").ttl(60 * SECOND).release_in_background(true);
-    request.run_blocking(|_| proxy.hold_replies(true)).unwrap();
+    request.run_value_blocking(|_| proxy.hold_replies(true)).unwrap();
     thread::scope(|scope| {
         let shutdown = scope.spawn(|| locks.shutdown_blocking(LIMIT));
         eventually("the release has arrived", || server.keys().is_empty());
@@ -156,8 +156,8 @@ fn a_release_that_is_refused_is_tried_again() {
     let rules = server.known_rules("-del -delifeq -delex");
     let forbid = || drop(server.run::<String>(&format!("ACL SETUSER default {rules}")));
     let request = || locks.lock("k").ttl(60 * SECOND).release_in_background(true);
-    assert_eq!(request().run_blocking(|_| forbid()), Ok(()));
-    let busy = request().run_blocking(|_| ());
+    assert_eq!(request().run_value_blocking(|_| forbid()), Ok(()));
+    let busy = request().run_value_blocking(|_| ());
     assert!(busy.as_ref().is_err_and(LockError::is_busy), "{busy:?}");
     let _: String = server.run("ACL SETUSER default +@all");
     eventually("it is released", || server.keys().is_empty());
@@ -167,14 +167,14 @@ fn a_release_that_is_refused_is_tried_again() {
 fn who_is_to_hear_what_the_release_finds_waits_for_it() {
     let server = RedisServer::start();
     let locks = connect(&server);
-    let both = locks.lock("k").on_lost(OnLost::Error).release_in_background(true).run_blocking(|_| ());
+    let both = locks.lock("k").on_lost(OnLost::Error).release_in_background(true).run_value_blocking(|_| ());
     assert!(matches!(both, Err(LockError::InvalidRequest { .. })), "{both:?}");
     let builder = LockManager::builder(server.url()).default_release_in_background(true);
     let locks = builder.connect_blocking().unwrap();
     let delete = || server.run::<u32>("DEL lock:k");
-    let lost = locks.lock("k").on_lost(OnLost::Error).run_blocking(|_| delete());
+    let lost = locks.lock("k").on_lost(OnLost::Error).run_value_blocking(|_| delete());
     assert!(matches!(lost, Err(LockError::Lost { reason: LostReason::KeyChanged, .. })), "{lost:?}");
-    assert_eq!(locks.lock("k").run_blocking(|_| delete()), Ok(1));
+    assert_eq!(locks.lock("k").run_value_blocking(|_| delete()), Ok(1));
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn a_nested_call_releases_nothing() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let request = || locks.lock("k").reentrant(true).release_in_background(true);
-    let held = request().run_blocking(|guard| {
-        request().run_blocking(|_| ()).unwrap();
+    let held = request().run_value_blocking(|guard| {
+        request().run_value_blocking(|_| ()).unwrap();
         let other = connect(&server).lock("k").acquire_blocking();
         guard.is_held() && other.is_err_and(|error| error.is_busy())
     });
@@ -197,8 +197,8 @@ fn a_tick_that_was_run_is_over() {
     let day = 86_400 * SECOND;
     let request =
         || locks.lock("k").tick(366 * day).tick_missed(TickMissed::Retry).release_in_background(true);
-    assert_eq!(request().run_blocking(|_| ()), Ok(()));
-    let again = request().run_blocking(|_| ());
+    assert_eq!(request().run_value_blocking(|_| ()), Ok(()));
+    let again = request().run_value_blocking(|_| ());
     assert!(matches!(again, Err(LockError::TickTaken { .. })), "{again:?}");
 }
 
@@ -233,7 +233,7 @@ fn callers_of_all_kinds_keep_the_rule() {
                         check(&inside);
                         inside[kind].fetch_sub(1, Ordering::SeqCst);
                     };
-                    request.wait(LIMIT).run(body).await.unwrap();
+                    request.wait(LIMIT).run_value(body).await.unwrap();
                 }
             })
         });
@@ -249,8 +249,8 @@ fn a_lock_is_kept_until_min_hold_is_over() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let request = || locks.lock("k").ttl(60 * SECOND).min_hold(30 * SECOND).release_in_background(true);
-    assert_eq!(request().run_blocking(|_| ()), Ok(()));
-    let busy = request().run_blocking(|_| ());
+    assert_eq!(request().run_value_blocking(|_| ()), Ok(()));
+    let busy = request().run_value_blocking(|_| ());
     assert!(busy.as_ref().is_err_and(LockError::is_busy), "{busy:?}");
     eventually("it ends with `min_hold`", || (1..=30_001).contains(&server.run::<i64>("PTTL lock:k")));
 }
@@ -261,9 +261,9 @@ fn a_lock_that_was_handed_over_is_not_released() {
     let (locks, other) = (connect(&server), connect(&server));
     let given = [gives_away_blocking(&locks).unwrap(), runtime().block_on(gives_away(&locks)).unwrap()];
     // Behind whatever the calls have sent.
-    locks.lock("other").run_blocking(|_| ()).unwrap();
+    locks.lock("other").run_value_blocking(|_| ()).unwrap();
     for ticket in given {
-        assert_eq!(other.redeem(ticket).run_blocking(|_| 7), Ok(7));
+        assert_eq!(other.redeem(ticket).run_value_blocking(|_| 7), Ok(7));
     }
     eventually("no key is left", || server.keys().is_empty());
 }
@@ -277,7 +277,7 @@ fn a_tick_that_was_missed_is_run_again_and_one_that_was_run_is_not() {
     let year = 366 * 86_400 * SECOND;
     let request = |locks: &LockManager| locks.lock("k").tick(year).tick_missed(TickMissed::Retry);
     // Its body has failed.
-    request(&locks).run_blocking(LockGuard::fail_tick).unwrap();
+    request(&locks).run_value_blocking(LockGuard::fail_tick).unwrap();
     eventually("it is open again", || match request(&other).wait(LIMIT).acquire_blocking() {
         Ok(guard) => {
             guard.fail_tick();
@@ -285,7 +285,7 @@ fn a_tick_that_was_missed_is_run_again_and_one_that_was_run_is_not() {
         }
         Err(error) => unreachable!("{error}"),
     });
-    eventually("it has the lock", || request(&locks).run_blocking(|_| ()).is_ok());
+    eventually("it has the lock", || request(&locks).run_value_blocking(|_| ()).is_ok());
     eventually("it is over", || {
         matches!(request(&other).acquire_blocking().map(drop), Err(LockError::TickTaken { .. }))
     });

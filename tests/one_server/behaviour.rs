@@ -318,9 +318,10 @@ fn dropping_a_guard_releases(backend: &Backend) {
 
 fn a_panic_in_the_body_releases(backend: &Backend) {
     let locks = backend.manager();
-    let body = || locks.lock("k").run_blocking(|_| -> u32 { panic!("on purpose") });
+    let body = || locks.lock("k").run_value_blocking(|_| -> u32 { panic!("on purpose") });
     assert!(catch_unwind(AssertUnwindSafe(body)).is_err());
-    let async_body = || runtime().block_on(locks.lock("k").run(async |_| -> u32 { panic!("on purpose") }));
+    let async_body =
+        || runtime().block_on(locks.lock("k").run_value(async |_| -> u32 { panic!("on purpose") }));
     assert!(catch_unwind(AssertUnwindSafe(async_body)).is_err());
     backend.assert_no_lock_left("k");
 }
@@ -331,7 +332,7 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
     let finished = runtime().block_on(async {
         let mut finished = 0;
         for round in 0..1000 {
-            let call = locks.lock("k").wait(LIMIT).run(async |_| {
+            let call = locks.lock("k").wait(LIMIT).run_value(async |_| {
                 for _ in 0..12 {
                     tokio::task::yield_now().await;
                 }
@@ -358,7 +359,7 @@ fn a_body_dropped_in_the_middle_is_gone_before_the_lock_is(backend: &Backend) {
     let (locks, probe) = (backend.manager(), backend.manager());
     let inside = AtomicBool::new(false);
     runtime().block_on(async {
-        let call = locks.lock("k").run(async |_| {
+        let call = locks.lock("k").run_value(async |_| {
             inside.store(true, Ordering::SeqCst);
             let _inside = Inside(&inside);
             std::future::pending::<()>().await;
@@ -392,7 +393,7 @@ fn a_body_longer_than_its_ttl_keeps_the_lock(backend: &Backend) {
 fn a_body_does_not_run_past_its_lease(backend: &Backend) {
     let locks = backend.manager();
     let polls_after_the_end = AtomicU32::new(0);
-    let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 2).renew(false).run(async |guard| {
+    let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 2).renew(false).run_value(async |guard| {
         poll_fn(|cx| {
             // Always ready to be polled, never finished.
             cx.waker().wake_by_ref();
@@ -487,7 +488,7 @@ fn two_managers_exclude_each_other(backend: &Backend) {
                         inside.fetch_sub(1, Ordering::SeqCst);
                         rounds.fetch_add(1, Ordering::SeqCst);
                     };
-                    locks.lock("k").wait(LIMIT).run_blocking(body).unwrap();
+                    locks.lock("k").wait(LIMIT).run_value_blocking(body).unwrap();
                 }
             })
         })
@@ -515,7 +516,7 @@ fn a_guard_outlives_its_runtime_and_its_manager(backend: &Backend) {
 
 fn sync_callers_work_inside_every_runtime(backend: &Backend) {
     let locks = backend.manager();
-    let call = |locks: LockManager| locks.lock("k").wait(LIMIT).run_blocking(|_| 7).unwrap();
+    let call = |locks: LockManager| locks.lock("k").wait(LIMIT).run_value_blocking(|_| 7).unwrap();
     assert_eq!(call(locks.clone()), 7);
 
     let in_current_thread = runtime().block_on(async { call(locks.clone()) });
@@ -544,7 +545,7 @@ fn sync_callers_work_after_the_task_has_spent_its_budget(backend: &Backend) {
                 Poll::Ready(())
             })
             .await;
-            locks.lock("k").run_blocking(|_| 7).unwrap()
+            locks.lock("k").run_value_blocking(|_| 7).unwrap()
         });
         assert_eq!(task.await.unwrap(), 7);
     });
@@ -631,22 +632,22 @@ fn nobody_waits_for_himself(backend: &Backend) {
         matches!(outcome, Err(LockError::Deadlock { key, .. }) if &**key == "k")
     }
     let locks = backend.manager();
-    let nested = || locks.lock("k").wait(LIMIT).run_blocking(|_| ());
-    let outer = locks.lock("k").run_blocking(|_| {
+    let nested = || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ());
+    let outer = locks.lock("k").run_value_blocking(|_| {
         let inner = nested();
         assert!(is_deadlock(&inner), "{inner:?}");
-        locks.lock("other").run_blocking(|_| assert!(is_deadlock(&nested()))).unwrap();
+        locks.lock("other").run_value_blocking(|_| assert!(is_deadlock(&nested()))).unwrap();
     });
     outer.unwrap();
     nested().unwrap();
 
     let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     multi.block_on(async {
-        let outer = locks.lock("k").run(async |_| {
+        let outer = locks.lock("k").run_value(async |_| {
             for _ in 0..10 {
                 // The task may continue on another thread after each yield.
                 tokio::task::yield_now().await;
-                let inner = locks.lock("k").wait(LIMIT).run(async |_| ()).await;
+                let inner = locks.lock("k").wait(LIMIT).run_value(async |_| ()).await;
                 assert!(is_deadlock(&inner), "{inner:?}");
             }
             // A spawned task is another caller.
@@ -654,7 +655,7 @@ fn nobody_waits_for_himself(backend: &Backend) {
             assert!(matches!(other, Err(LockError::Busy { .. })), "{other:?}");
         });
         // Meanwhile other tasks on the same threads wait as usual.
-        let beside = locks.lock("k").wait(LIMIT).run(async |_| ());
+        let beside = locks.lock("k").wait(LIMIT).run_value(async |_| ());
         let (outer, beside) = tokio::join!(outer, beside);
         outer.unwrap();
         beside.unwrap();
@@ -663,11 +664,11 @@ fn nobody_waits_for_himself(backend: &Backend) {
 
 fn a_reentrant_call_joins(backend: &Backend) {
     let (locks, probe) = (backend.manager(), backend.manager());
-    let outer = locks.lock("k").run_blocking(|outer| {
-        let inner = locks.lock("k").reentrant(true).run_blocking(|inner| {
+    let outer = locks.lock("k").run_value_blocking(|outer| {
+        let inner = locks.lock("k").reentrant(true).run_value_blocking(|inner| {
             assert_eq!(inner.fencing_token(), outer.fencing_token());
             // A third level.
-            locks.lock("k").reentrant(true).run_blocking(|_| ()).unwrap();
+            locks.lock("k").reentrant(true).run_value_blocking(|_| ()).unwrap();
         });
         inner.unwrap();
         assert!(probe.lock("k").acquire_blocking().is_err(), "the inner call released nothing");
@@ -687,7 +688,7 @@ fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     let start = Instant::now();
     let request = locks.lock("k").ttl(SECOND).max_hold(2 * SECOND);
-    let body = request.run(async |_| std::future::pending::<()>().await);
+    let body = request.run_value(async |_| std::future::pending::<()>().await);
     let stuck = runtime().block_on(async { tokio::time::timeout(LIMIT, body).await });
     assert!(matches!(stuck, Ok(Err(LockError::Lost { .. }))), "{stuck:?}");
     assert!(start.elapsed() >= SECOND * 19 / 10, "renewed until then: {:?}", start.elapsed());
@@ -700,7 +701,7 @@ fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
 fn min_hold_keeps_the_key(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let start = Instant::now();
-    locks.lock("k").ttl(SECOND / 2).min_hold(SECOND).run_blocking(|_| ()).unwrap();
+    locks.lock("k").ttl(SECOND / 2).min_hold(SECOND).run_value_blocking(|_| ()).unwrap();
     assert!(start.elapsed() < SECOND, "the caller does not wait for `min_hold`");
     for manager in [&locks, &other] {
         assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
@@ -711,7 +712,7 @@ fn min_hold_keeps_the_key(backend: &Backend) {
     let next = other.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     assert_eq!(next.release_blocking(), Ok(ReleaseOutcome::Released));
     // After a body that took longer than `min_hold`, the lock is free at once.
-    let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
+    let slow = locks.lock("k").min_hold(SECOND / 50).run_value_blocking(|_| std::thread::sleep(SECOND / 20));
     slow.unwrap();
     drop(other.lock("k").acquire_blocking().unwrap());
 }
@@ -792,7 +793,7 @@ fn a_waiter_does_not_pass_a_ticket(backend: &Backend) {
     let runtime = runtime();
     let waiting = [&web, &worker].map(|locks| {
         let request = locks.lock("k").wait(LIMIT);
-        runtime.spawn(async move { request.run(async |guard| guard.fencing_token()).await })
+        runtime.spawn(async move { request.run_value(async |guard| guard.fencing_token()).await })
     });
     runtime.block_on(async {
         // Both ask, and neither is served.
@@ -834,11 +835,11 @@ fn calls_that_do_not_wait_for_their_release_are_in_order(backend: &Backend) {
         // In another order each time.
         kinds.rotate_left(round);
         for kind in &kinds {
-            is_later(kind(&locks).run_blocking(fence).unwrap());
+            is_later(kind(&locks).run_value_blocking(fence).unwrap());
         }
         runtime().block_on(async {
             for kind in &kinds {
-                is_later(kind(&locks).run(async |guard| fence(guard)).await.unwrap());
+                is_later(kind(&locks).run_value(async |guard| fence(guard)).await.unwrap());
             }
         });
     }
@@ -848,7 +849,7 @@ fn a_body_may_finish_after_a_loss(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     // A quorum gives its nodes a quarter of the ttl to answer.
     let request = locks.lock("k").ttl(SECOND / 2).renew(false).on_lost(OnLost::Finish);
-    let outcome = runtime().block_on(request.run(async |guard| {
+    let outcome = runtime().block_on(request.run_value(async |guard| {
         guard.lost().await;
         drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());
         guard.is_held()

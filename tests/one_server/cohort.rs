@@ -49,7 +49,7 @@ impl Book {
                 }
                 book.inside.store(false, Ordering::SeqCst);
             };
-            request.run(body).await.unwrap();
+            request.run_value(body).await.unwrap();
         });
         poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
         tokio::spawn(call)
@@ -67,7 +67,7 @@ impl Book {
 fn a_lock_goes_on_within_its_process_without_a_word_to_the_server() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), 1000);
-    locks.lock("warm up").run_blocking(|_| ()).unwrap();
+    locks.lock("warm up").run_value_blocking(|_| ()).unwrap();
     let book = Book::default();
     runtime().block_on(async {
         let _: String = server.run("CONFIG RESETSTAT");

@@ -161,7 +161,7 @@ fn a_server_that_is_busy_is_asked_again_later() {
     assert!(error.to_string().contains("not ready: BUSY"), "{error}");
     let waiter = thread::spawn({
         let request = locks.lock("k").wait(LIMIT);
-        move || request.run_blocking(|_| ()).unwrap()
+        move || request.run_value_blocking(|_| ()).unwrap()
     });
     let _: String = redis::cmd("SCRIPT").arg("KILL").query(&mut client).unwrap();
     script.join().unwrap();
@@ -215,7 +215,7 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     let server = RedisServer::start();
     let proxy = LateProxy::to(server.port());
     let locks = LockManager::connect_blocking(proxy.url()).unwrap();
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
     let clients = || {
         let info: String = server.run("INFO clients");
         let count = info.lines().find_map(|line| line.strip_prefix("connected_clients:")).unwrap();
@@ -225,7 +225,7 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     proxy.keep();
     let caller = thread::spawn({
         let request = locks.lock("k").ttl(600 * LIMIT).wait(LIMIT);
-        move || request.run_blocking(|_| ()).unwrap()
+        move || request.run_value_blocking(|_| ()).unwrap()
     });
     eventually("the proxy keeps the request", || proxy.kept() > 0);
     proxy.cut();
@@ -235,7 +235,7 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     proxy.deliver();
     eventually("the old connection has ended", || clients() == before);
     assert!(server.keys().is_empty(), "{:?}", server.keys());
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
 }
 
 #[cfg(target_os = "linux")]
@@ -261,7 +261,7 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
         builder.connect_blocking().unwrap()
     });
     for locks in &managers {
-        eventually("the manager can lock", || locks.lock("k").run_blocking(|_| ()).is_ok());
+        eventually("the manager can lock", || locks.lock("k").run_value_blocking(|_| ()).is_ok());
     }
     // From now on the proxy drops the data of both ends, and closes no connection.
     proxy.keep();
@@ -342,14 +342,14 @@ fn a_proxy_that_cuts_idle_connections_costs_one_connection_each_time() {
     let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     let held = locks.lock("held").ttl(LIMIT).acquire_blocking().unwrap();
     let request = locks.lock("held").wait(2 * LIMIT);
-    let waiter = thread::spawn(move || request.run_blocking(|_| ()));
+    let waiter = thread::spawn(move || request.run_value_blocking(|_| ()));
     eventually("it waits", || server.run::<u32>("ZCARD lock:held%queue") == 1);
     // Those of this test come over other ones.
     let first = connections();
     for before in first..first + 5 {
         proxy.cut();
         eventually("it is connected again", || connections() > before);
-        locks.lock("k").run_blocking(|_| ()).unwrap();
+        locks.lock("k").run_value_blocking(|_| ()).unwrap();
         assert!(held.is_held() && !waiter.is_finished());
         assert_eq!(connections(), before + 1);
     }

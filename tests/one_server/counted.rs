@@ -116,7 +116,7 @@ fn requests(server: &RedisServer, callers: u32, permits: u32) -> f64 {
     let managers: Vec<_> = (0..2).map(|_| connect(server)).collect();
     let before = runtime().block_on(async {
         for locks in &managers {
-            locks.lock("warm up").permits(permits).run(async |_| ()).await.unwrap();
+            locks.lock("warm up").permits(permits).run_value(async |_| ()).await.unwrap();
         }
         let before = server.client_commands();
         let calls: Vec<_> = (0..callers)
@@ -124,7 +124,7 @@ fn requests(server: &RedisServer, callers: u32, permits: u32) -> f64 {
                 let locks = managers[number as usize % 2].clone();
                 tokio::spawn(async move {
                     for _ in 0..ROUNDS {
-                        locks.lock("k").permits(permits).wait(LIMIT).run(async |_| ()).await.unwrap();
+                        locks.lock("k").permits(permits).wait(LIMIT).run_value(async |_| ()).await.unwrap();
                     }
                 })
             })
@@ -202,7 +202,7 @@ fn a_holder_hears_of_a_loss_at_once_although_others_of_its_process_have_come_and
     let stays = reader(10 * LIMIT).acquire_blocking().unwrap();
     eventually("the server tracks the key", tracks);
     // The key has to last for longer than before.
-    reader(20 * LIMIT).run_blocking(|_| ()).unwrap();
+    reader(20 * LIMIT).run_value_blocking(|_| ()).unwrap();
     eventually("the server tracks the key again", tracks);
     let _: u32 = server.run("DEL lock:k");
     eventually("the loss is known", || !stays.is_held());

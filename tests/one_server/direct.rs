@@ -82,7 +82,7 @@ async fn fences(locks: &LockManager, callers: usize) -> Vec<Result<u64, LockErro
     let call = |number| {
         let locks = locks.clone();
         tokio::spawn(async move {
-            locks.lock(format!("k:{number}")).run(async |guard| guard.fencing_token()).await
+            locks.lock(format!("k:{number}")).run_value(async |guard| guard.fencing_token()).await
         })
     };
     let mut fences = Vec::new();
@@ -189,7 +189,7 @@ fn who_waits_for_ever_holds_no_lock_whose_number_is_refused() {
         let calls: Vec<_> = (0..8)
             .map(|number| {
                 let request = locks.lock(format!("k:{number}")).ttl(10 * LIMIT).wait_forever();
-                tokio::spawn(request.run(async |guard| guard.fencing_token()))
+                tokio::spawn(request.run_value(async |guard| guard.fencing_token()))
             })
             .collect();
         tokio::time::sleep(SECOND / 2).await;
@@ -231,7 +231,7 @@ fn numbers_grow_although_the_server_forgets_its_clock_or_gets_older_data() {
 fn a_guard_that_is_seen_has_a_fencing_token() {
     let server = RedisServer::start();
     let locks = ready(&server);
-    let first = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+    let first = locks.lock("k").run_value_blocking(LockGuard::fencing_token).unwrap();
     locked_blocking(&locks).unwrap();
     let second = locks.lock("k").acquire_blocking().unwrap().fencing_token();
     assert!(0 < first && first < second, "{first}, {second}");
@@ -240,12 +240,12 @@ fn a_guard_that_is_seen_has_a_fencing_token() {
 
 #[distributed_lock(key = "k", ttl = "60s", manager = locks)]
 fn around_blocking(locks: &LockManager) -> Result<u64, LockError> {
-    locks.lock("k").reentrant(true).run_blocking(LockGuard::fencing_token)
+    locks.lock("k").reentrant(true).run_value_blocking(LockGuard::fencing_token)
 }
 
 #[distributed_lock(key = "k", ttl = "60s", manager = locks)]
 async fn around(locks: &LockManager) -> Result<[u64; 2], LockError> {
-    let inner = || locks.lock("k").reentrant(true).run(async |guard| guard.fencing_token());
+    let inner = || locks.lock("k").reentrant(true).run_value(async |guard| guard.fencing_token());
     Ok([inner().await?, inner().await?])
 }
 
@@ -253,12 +253,12 @@ async fn around(locks: &LockManager) -> Result<[u64; 2], LockError> {
 fn a_nested_call_that_shows_the_fencing_token_draws_it() {
     let server = RedisServer::start();
     for locks in [ready(&server), LockManager::connect_blocking("memory://direct-nested").unwrap()] {
-        let before = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+        let before = locks.lock("k").run_value_blocking(LockGuard::fencing_token).unwrap();
         let [first, again] = runtime().block_on(around(&locks)).unwrap();
         // It is above all others also when the server has forgotten its clock.
         let _: String = server.run("FLUSHALL");
         let second = around_blocking(&locks).unwrap();
-        let after = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+        let after = locks.lock("k").run_value_blocking(LockGuard::fencing_token).unwrap();
         assert_eq!(first, again);
         assert!(before < first && first < second && second < after, "{before}, {first}, {second}, {after}");
     }
@@ -401,7 +401,7 @@ fn a_refused_caller_is_passed_only_until_its_next_request_arrives() {
         proxy.hold_replies(false);
         eventually("it has joined the queue", || server.run::<u32>("ZCARD lock:k%queue") == 1);
         let behind = behind.lock("k").wait(LIMIT);
-        scope.spawn(|| behind.run_blocking(|_| order.lock().unwrap().push("behind")).unwrap());
+        scope.spawn(|| behind.run_value_blocking(|_| order.lock().unwrap().push("behind")).unwrap());
         eventually("another one is behind it", || server.run::<u32>("ZCARD lock:k%queue") == 2);
         drop(guard);
     });

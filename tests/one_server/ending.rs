@@ -24,6 +24,25 @@ fn assert_lost(guard: &LockGuard, expected: LostReason) {
 }
 
 #[test]
+fn a_watcher_of_a_lock_does_not_keep_it() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let runtime = kit::runtime();
+    for keys in [&["k"][..], &["k", "l"]] {
+        let guard = locks.lock_all(keys.iter().copied()).acquire_blocking().unwrap();
+        let watcher = runtime.spawn(guard.lost());
+        drop(guard);
+        let again = locks.lock_all(keys.iter().copied()).acquire_blocking().unwrap();
+        assert_eq!(runtime.block_on(watcher).unwrap(), LostReason::Released);
+
+        let watcher = runtime.spawn(again.lost());
+        let _: String = server.run("SET lock:k thief PX 60000");
+        assert_eq!(runtime.block_on(watcher).unwrap(), LostReason::KeyChanged);
+        let _: u32 = server.run("DEL lock:k");
+    }
+}
+
+#[test]
 fn a_lost_lock_says_why() {
     let server = RedisServer::start();
     let locks = connect(&server);
@@ -57,10 +76,10 @@ fn the_reason_reaches_the_caller_of_a_body_that_is_stopped() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let pending = async |_: &LockGuard| std::future::pending::<()>().await;
-        let stuck = locks.lock("k").max_hold(SECOND / 10).run(pending).await.unwrap_err();
+        let stuck = locks.lock("k").max_hold(SECOND / 10).run_value(pending).await.unwrap_err();
         assert!(matches!(stuck, LockError::Lost { reason: LostReason::MaxHold, .. }), "{stuck:?}");
         let several =
-            locks.lock_all(["a", "b"]).ttl(SECOND / 10).renew(false).run(pending).await.unwrap_err();
+            locks.lock_all(["a", "b"]).ttl(SECOND / 10).renew(false).run_value(pending).await.unwrap_err();
         assert!(matches!(several, LockError::Lost { reason: LostReason::Expired, .. }), "{several:?}");
     });
 }
@@ -126,7 +145,7 @@ fn worker() {
         }
         "background" => {
             let request = locks.lock("k").ttl(30 * LIMIT).release_in_background(true);
-            request.run_blocking(|_| ()).unwrap();
+            request.run_value_blocking(|_| ()).unwrap();
         }
         "handlers" => handlers(&locks),
         "stuck" => stuck(&locks),
@@ -146,7 +165,7 @@ fn handlers(locks: &LockManager) {
         for handler in 0..50 {
             let (request, inside) = (locks.lock(format!("{handler}")).ttl(30 * LIMIT), inside.clone());
             tokio::spawn(async move {
-                let hangs = request.run(async |_| {
+                let hangs = request.run_value(async |_| {
                     inside.send(()).unwrap();
                     std::future::pending::<()>().await;
                 });
@@ -170,7 +189,7 @@ fn stuck(locks: &LockManager) {
     let (inside, entered) = std::sync::mpsc::channel();
     let request = locks.lock("k").ttl(2 * SECOND);
     thread::spawn(move || {
-        request.run_blocking(|guard| {
+        request.run_value_blocking(|guard| {
             inside.send(()).unwrap();
             eventually("the lock is lost", || guard.lost_reason() == Some(LostReason::ManagerClosed));
             say("lost", &[]);

@@ -35,15 +35,15 @@ fn each_gain_each_loss_and_each_busy_lock_is_told_once() {
 
     locks
         .lock("k")
-        .run_blocking(|_| assert_eq!(taken(&told), ["k acquired with"], "before the body"))
+        .run_value_blocking(|_| assert_eq!(taken(&told), ["k acquired with"], "before the body"))
         .unwrap();
     assert!(taken(&told).is_empty(), "a release is not told");
 
     drop(locks.lock_all(["b", "a"]).acquire_blocking().unwrap());
     assert_eq!(taken(&told), ["a acquired with", "b acquired with"]);
 
-    let nested = |_: &_| locks.lock("k").reentrant(true).run_blocking(|_| ()).unwrap();
-    locks.lock("k").run_blocking(nested).unwrap();
+    let nested = |_: &_| locks.lock("k").reentrant(true).run_value_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(nested).unwrap();
     assert_eq!(taken(&told), ["k acquired with"], "a nested call joins");
 
     let held = others.lock("k").acquire_blocking().unwrap();
@@ -107,7 +107,7 @@ fn a_callback_that_panics_harms_no_lock() {
     locks.force_release_blocking("k").unwrap();
     eventually("it is lost", || !held.is_held());
     drop(held);
-    assert_eq!(locks.lock("k").run_blocking(|_| 7).unwrap(), 7);
+    assert_eq!(locks.lock("k").run_value_blocking(|_| 7).unwrap(), 7);
     locks.shutdown_blocking(SECOND).unwrap();
 }
 
@@ -117,7 +117,7 @@ fn a_waiter_that_is_handed_the_lock_is_told_and_an_unfenced_gain_has_no_number()
     let ((locks, told), others) = (told(&server), connect(&server));
     let held = others.lock("k").acquire_blocking().unwrap();
     std::thread::scope(|threads| {
-        let waits = threads.spawn(|| locks.lock("k").wait(30 * SECOND).run_blocking(|_| ()));
+        let waits = threads.spawn(|| locks.lock("k").wait(30 * SECOND).run_value_blocking(|_| ()));
         eventually("it waits", || {
             others.inspect_blocking("k").unwrap().is_some_and(|lock| lock.waiters() == 1)
         });

@@ -50,7 +50,7 @@ fn a_body_that_sleeps_ends_with_the_shorter_lease() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for keys in [vec!["a"], vec!["a", "b"]] {
         let request = locks.lock_all(keys).ttl(MINUTE).wait(LIMIT);
-        let body = request.run(async |guard| {
+        let body = request.run_value(async |guard| {
             proxy.hold_replies(true);
             let _ = tokio::join!(guard.extend(SECOND / 2), std::future::pending::<()>());
         });
@@ -231,7 +231,7 @@ fn a_push_about_a_key_outside_of_the_prefix_is_dropped() {
     publish(&server, &channels[0], "granted|enabled|1|1||other:feature");
     // The client has handled the forged push before these calls return.
     for _ in 0..3 {
-        locks.lock("k").run_blocking(|_| ()).unwrap();
+        locks.lock("k").run_value_blocking(|_| ()).unwrap();
     }
     assert_eq!(server.run::<i32>("EXISTS other:feature"), 1);
 }
@@ -248,7 +248,7 @@ fn a_push_about_another_lock_than_the_waiters_is_dropped() {
     let at = seconds * 1_000_000 + micros;
     publish(&server, inbox, &format!("granted|{token}|{at}|{at}||lock:other"));
     for _ in 0..3 {
-        locks.lock("x").run_blocking(|_| ()).unwrap();
+        locks.lock("x").run_value_blocking(|_| ()).unwrap();
     }
     // A waiter that believed the push would return in this time.
     thread::sleep(SECOND / 20);
@@ -267,13 +267,13 @@ fn a_key_that_is_called_like_a_side_key_is_refused_everywhere() {
         };
         for key in ["victim%queue", "%clock", "a%clock", "%inbox:x", "{tag}%queue:victim", "{tag}%clock"] {
             refused(locks.lock(key).acquire_blocking().map(drop), key);
-            refused(locks.lock(key).wait(SECOND).run_blocking(|_| ()), key);
+            refused(locks.lock(key).wait(SECOND).run_value_blocking(|_| ()), key);
             refused(locks.lock_all(["a", key]).acquire_blocking().map(drop), key);
             refused(locks.inspect_blocking(key).map(drop), key);
             refused(locks.force_release_blocking(key).map(drop), key);
         }
         for key in [unique("a%3Ab"), unique("100%"), unique("%25queue"), unique("clock")] {
-            locks.lock(key).run_blocking(|_| ()).unwrap();
+            locks.lock(key).run_value_blocking(|_| ()).unwrap();
         }
     }
     assert!(kit::listed(&connect(&server), "*").unwrap().is_empty());
@@ -299,7 +299,7 @@ fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
 fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
     let (server, older) = (RedisServer::start(), RedisServer::start());
     let locks = connect(&server);
-    let fence = || locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+    let fence = || locks.lock("k").wait(LIMIT).run_value_blocking(LockGuard::fencing_token).unwrap();
     let before = fence();
     let _: String = older.run("SET lock:%clock 1700000000000000");
     let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", older.port()));
@@ -321,8 +321,9 @@ fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() 
 
     let server = RedisServer::start();
     let locks = connect(&server);
-    let fence =
-        |locks: &LockManager| locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+    let fence = |locks: &LockManager| {
+        locks.lock("k").wait(LIMIT).run_value_blocking(LockGuard::fencing_token).unwrap()
+    };
     let before = fence(&locks);
     let _: String = server.run("SET lock:%clock 1700000000000000");
     let mut waiter = None;
@@ -423,7 +424,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     let hands_over = || locks.capabilities_blocking().unwrap().hands_over();
     let warm_up = || {
         for key in ["a", "b", "c", "d", "e", "k"] {
-            locks.lock(key).wait(LIMIT).run_blocking(|_| ()).unwrap();
+            locks.lock(key).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
         }
     };
     warm_up();

@@ -85,7 +85,7 @@ fn a_deleted_or_overwritten_key_is_lost_at_the_next_renewal() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for theft in ["DEL lock:k", "SET lock:k thief", "FLUSHALL"] {
         let ran_on = AtomicBool::new(false);
-        let outcome = runtime.block_on(locks.lock("k").ttl(SECOND / 2).run(async |_| {
+        let outcome = runtime.block_on(locks.lock("k").ttl(SECOND / 2).run_value(async |_| {
             let _: redis::Value = server.run(theft);
             std::future::pending::<()>().await;
             ran_on.store(true, Ordering::SeqCst);
@@ -426,7 +426,7 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
         LockManager::builder(proxy.url()).own_thread(true).io_timeout(LIMIT).connect_blocking().unwrap();
     for _ in 0..20 {
         dropped_before_its_reply(&proxy, &server, 1, locks.lock("k").wait(LIMIT).acquire());
-        locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock("other").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     }
 }
 
@@ -471,7 +471,7 @@ fn a_partitioned_holder_stops_in_time() -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut client = server.client();
     let (mut expires, mut left) = (None, None);
-    let outcome = runtime.block_on(locks.lock("k").ttl(8 * SECOND).run(async |_| {
+    let outcome = runtime.block_on(locks.lock("k").ttl(8 * SECOND).run_value(async |_| {
         struct Leaving<'a>(&'a mut Option<Instant>);
         impl Drop for Leaving<'_> {
             fn drop(&mut self) {
@@ -532,13 +532,13 @@ fn many_held_locks_are_all_renewed_over_the_next_connection() {
 fn an_error_in_the_middle_of_a_script_is_told_by_its_code() {
     let server = RedisServer::start();
     let locks = connect(&server);
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
     let _: String = server.run("CONFIG SET maxmemory 1");
     let error = locks.lock("k").acquire_blocking().map(drop).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("OOM command not allowed") && !text.contains("script"), "{text}");
     let _: String = server.run("CONFIG SET maxmemory 0");
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -549,7 +549,7 @@ fn an_uncontended_lock_is_two_commands() {
     eventually("released", || server.keys().is_empty());
     let requests = server.requests();
     for _ in 0..100 {
-        locks.lock("k").run_blocking(|_| ()).unwrap();
+        locks.lock("k").run_value_blocking(|_| ()).unwrap();
     }
     assert_eq!(requests.count(), 200);
 }
@@ -561,7 +561,7 @@ fn many_waiters_of_one_process_cost_no_more_than_one() {
     let _: String = server.run("SET lock:k x PX 60000");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        locks.lock("warm up").run(async |_| ()).await.unwrap();
+        locks.lock("warm up").run_value(async |_| ()).await.unwrap();
         let _: String = server.run("CONFIG RESETSTAT");
         let calls: Vec<_> =
             (0..200).map(|_| tokio::spawn(locks.lock("k").wait(3 * SECOND).acquire())).collect();

@@ -35,7 +35,7 @@ fn assert_full<T>(outcome: Result<T, LockError>) {
 
 /// A caller that draws a fencing token.
 fn fenced(locks: &LockManager) -> Result<(), LockError> {
-    locks.lock("k").ttl(MINUTE).wait(LIMIT).run_blocking(|guard| assert!(guard.fencing_token() > 0))
+    locks.lock("k").ttl(MINUTE).wait(LIMIT).run_value_blocking(|guard| assert!(guard.fencing_token() > 0))
 }
 
 /// One that draws none.
@@ -125,7 +125,8 @@ fn a_full_server_reserves_nothing_for_a_cohort() {
     runtime().block_on(async {
         let request = || locks.lock("k").ttl(MINUTE).wait(LIMIT);
         let guard = request().acquire().await.unwrap();
-        let mut calls = [0; 3].map(|_| Box::pin(request().run(async |_| tokio::task::yield_now().await)));
+        let mut calls =
+            [0; 3].map(|_| Box::pin(request().run_value(async |_| tokio::task::yield_now().await)));
         for call in &mut calls {
             assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
         }
@@ -157,8 +158,8 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     let start = Instant::now();
 
     assert_full(others.lock("free").acquire_blocking());
-    assert_full(others.lock("free").wait(LIMIT).run_blocking(|_| ()));
-    assert_full(others.lock("k").wait(LIMIT).run_blocking(|_| ()));
+    assert_full(others.lock("free").wait(LIMIT).run_value_blocking(|_| ()));
+    assert_full(others.lock("k").wait(LIMIT).run_value_blocking(|_| ()));
     assert_full(others.lock_all(["c", "d"]).acquire_blocking());
     assert_full(unfenced_of(&others, "free"));
     assert!(start.elapsed() < LIMIT, "at once");
@@ -186,7 +187,7 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     drop(longer);
     eventually("no key is left", || server.keys().is_empty());
     empty(&server);
-    others.lock("free").run_blocking(|_| ()).unwrap();
+    others.lock("free").run_value_blocking(|_| ()).unwrap();
 }
 
 #[distributed_lock(key = "{key}", manager = locks)]
@@ -250,7 +251,7 @@ fn does_it_later(refuses: fn(&RedisServer), is_well: fn(&RedisServer), words: &s
     let kept = locks.lock("kept").ttl(MINUTE).min_hold(SECOND / 10).acquire_blocking().unwrap();
     let wait = |key: &str, wait: Duration| {
         let request = others.lock(key).ttl(MINUTE).wait(wait);
-        thread::spawn(move || request.run_blocking(|_| ()))
+        thread::spawn(move || request.run_value_blocking(|_| ()))
     };
     let waiter = wait("k", LIMIT);
     let second = wait("leaves", SECOND / 2);

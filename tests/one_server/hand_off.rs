@@ -72,7 +72,7 @@ fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
     let start = Instant::now();
     runtime().block_on(async {
         for locks in &managers {
-            locks.lock("warm up").wait(LIMIT).run(async |_| ()).await.unwrap();
+            locks.lock("warm up").wait(LIMIT).run_value(async |_| ()).await.unwrap();
         }
         let _: String = server.run("CONFIG RESETSTAT");
         let tasks: Vec<_> = (0..waiters)
@@ -83,7 +83,7 @@ fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
                         locks
                             .lock("k")
                             .wait(LIMIT)
-                            .run(async |_| tokio::task::yield_now().await)
+                            .run_value(async |_| tokio::task::yield_now().await)
                             .await
                             .unwrap();
                     }
@@ -121,7 +121,7 @@ fn waiters_from_before_the_connection_are_queued_like_all_others() {
         let calls: Vec<_> = (0..20)
             .map(|_| {
                 let (request, first) = (locks.lock("k").wait(LIMIT), Arc::clone(&first));
-                tokio::spawn(request.run(async move |guard| {
+                tokio::spawn(request.run_value(async move |guard| {
                     if first.swap(false, Ordering::SeqCst) {
                         let client = redis::Client::open(("127.0.0.1", port)).unwrap();
                         let mut client = client.get_connection().unwrap();
@@ -303,7 +303,7 @@ fn without_the_permission_to_publish_waiters_ask() {
     let waiters: Vec<_> = (0..3)
         .map(|_| {
             let locks = LockManager::connect_blocking(&url).unwrap();
-            thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
+            thread::spawn(move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap())
         })
         .collect();
     drop(guard);
@@ -345,7 +345,7 @@ fn a_client_of_another_kind_finds_the_lock_free_now_and_then() {
             // At least one caller waits at all times.
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
-                    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+                    locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
                 }
             });
         }
@@ -391,7 +391,7 @@ fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
     let waiters: Vec<_> = (0..3)
         .map(|_| {
             let locks = LockManager::connect_blocking(&url).unwrap();
-            thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
+            thread::spawn(move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap())
         })
         .collect();
     // The holder watches it, too, once it has had the lock for 100 ms.

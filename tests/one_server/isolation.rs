@@ -83,7 +83,7 @@ fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
 /// received for them.
 fn dropped_while_held_back(locks: LockManager, servers: &[&RedisServer]) -> u64 {
     let commands = || servers.iter().map(|server| server.client_commands()).sum::<u64>();
-    locks.lock("before").run_blocking(|_| ()).unwrap();
+    locks.lock("before").run_value_blocking(|_| ()).unwrap();
     let before = commands();
     for server in servers {
         let _: String = server.run("CLIENT PAUSE 60000 WRITE");
@@ -172,7 +172,7 @@ fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
     while began.elapsed() < HELD * 3 / 2 {
         let (tag, _) = healthy[began.elapsed().subsec_nanos() as usize % healthy.len()];
         let start = Instant::now();
-        locks.lock(format!("other:{tag}")).wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock(format!("other:{tag}")).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
         took.push(start.elapsed());
     }
     took.sort_unstable();
@@ -301,5 +301,5 @@ fn a_foreign_value_of_any_length_on_the_nodes_of_a_quorum_is_cut_and_can_be_take
     quorum.assert_nothing_left();
     let heard = quorum.servers.iter().map(answered).sum::<u64>() - before;
     assert!(heard < 1 << 20, "{heard} bytes");
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
 }

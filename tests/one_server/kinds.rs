@@ -22,7 +22,7 @@ const HOLDERS: [(&str, Act<Holds>); 8] = [
         Holds::Ticket(guard.into_ticket_blocking(HOUR).unwrap())
     }),
     ("`min_hold`", |locks, _, key| {
-        locks.lock(key).min_hold(HOUR).run_blocking(|_guard| ()).unwrap();
+        locks.lock(key).min_hold(HOUR).run_value_blocking(|_guard| ()).unwrap();
         Holds::Nothing
     }),
     ("a foreign", |_, server, key| {
@@ -30,7 +30,7 @@ const HOLDERS: [(&str, Act<Holds>); 8] = [
         Holds::Nothing
     }),
     ("the record of a tick", |locks, _, key| {
-        locks.lock(key).tick(HOUR).run_blocking(|_guard| ()).unwrap();
+        locks.lock(key).tick(HOUR).run_value_blocking(|_guard| ()).unwrap();
         Holds::Nothing
     }),
     ("the record of a `once`", |locks, _, key| {

@@ -302,13 +302,13 @@ fn a_busy_caller_is_told_of_the_usual_hold_of_its_template_and_not_of_the_lease(
         runtime().block_on(async {
             let bodies = (0..4).map(|_| {
                 let request = request("a", "body").wait(LIMIT);
-                tokio::spawn(async move { request.run(async |_| tokio::time::sleep(BODY).await).await })
+                tokio::spawn(async move { request.run_value(async |_| tokio::time::sleep(BODY).await).await })
             });
             for body in bodies.collect::<Vec<_>>() {
                 body.await.unwrap().unwrap();
             }
         });
-        request("a", "kept").min_hold(2 * SECOND).run_blocking(|_| ()).unwrap();
+        request("a", "kept").min_hold(2 * SECOND).run_value_blocking(|_| ()).unwrap();
         let _others = ["b", "c", "d"].map(|key| request(key, "body").acquire_blocking().unwrap());
         let body = told("b", "body");
         assert!(body > BODY / 3 && body < SECOND, "a body of {BODY:?} is {body:?}");

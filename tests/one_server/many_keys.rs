@@ -122,12 +122,12 @@ fn transfers_in_all_directions_keep_the_sum(backend: &Backend) {
             };
             if number % 3 == 0 {
                 return multi.spawn_blocking(move || {
-                    (0..10).for_each(|_| request().run_blocking(|_| body()).unwrap());
+                    (0..10).for_each(|_| request().run_value_blocking(|_| body()).unwrap());
                 });
             }
             multi.spawn(async move {
                 for _ in 0..10 {
-                    request().run(async |_| body()).await.unwrap();
+                    request().run_value(async |_| body()).await.unwrap();
                 }
             })
         })
@@ -258,7 +258,7 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
     let finished = runtime().block_on(async {
         let mut finished = 0;
         for round in 0..1000 {
-            let call = locks.lock_all(["a", "b", "c"]).wait(LIMIT).run(async |_| {
+            let call = locks.lock_all(["a", "b", "c"]).wait(LIMIT).run_value(async |_| {
                 for _ in 0..12 {
                     tokio::task::yield_now().await;
                 }
@@ -279,7 +279,7 @@ fn the_loss_of_one_stops_the_body_and_releases_the_others(backend: &Backend) {
     for stolen in ["a", "b", "c"] {
         // Without a push, the loss shows at the next renewal.
         let request = locks.lock_all(["a", "b", "c"]).ttl(3 * SECOND);
-        let outcome = runtime().block_on(request.run(async |guard| {
+        let outcome = runtime().block_on(request.run_value(async |guard| {
             operator.force_release(stolen).await.unwrap();
             guard.lost().await;
             assert!(!guard.is_held());
@@ -393,7 +393,7 @@ fn max_hold_counts_from_the_first(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     let start = Instant::now();
     let request = locks.lock_all(["a", "b"]).ttl(SECOND).max_hold(2 * SECOND);
-    let body = request.run(async |_| std::future::pending::<()>().await);
+    let body = request.run_value(async |_| std::future::pending::<()>().await);
     let stuck = runtime().block_on(async { tokio::time::timeout(LIMIT, body).await });
     assert!(matches!(&stuck, Ok(Err(LockError::Lost { key, .. })) if &**key == "a"), "{stuck:?}");
     assert!(start.elapsed() >= SECOND * 19 / 10, "renewed until then: {:?}", start.elapsed());
@@ -403,7 +403,7 @@ fn max_hold_counts_from_the_first(backend: &Backend) {
 fn min_hold_keeps_all(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let start = Instant::now();
-    locks.lock_all(["a", "b"]).min_hold(SECOND).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b"]).min_hold(SECOND).run_value_blocking(|_| ()).unwrap();
     for key in ["a", "b"] {
         // Checked before `min_hold` can end, however slow this machine is.
         let is_busy = other.lock(key).acquire_blocking().is_err_and(|error| error.is_busy());
@@ -440,36 +440,36 @@ fn nobody_waits_for_himself(backend: &Backend) {
     let deadlock = |outcome: Result<(), LockError>, at: &str| {
         assert!(matches!(&outcome, Err(LockError::Deadlock { key, .. }) if &**key == at), "{outcome:?}");
     };
-    let outer = locks.lock_all(["b", "d"]).run_blocking(|_| {
-        deadlock(locks.lock_all(["a", "b", "c"]).wait(LIMIT).run_blocking(|_| ()), "b");
-        deadlock(locks.lock("d").wait(LIMIT).run_blocking(|_| ()), "d");
+    let outer = locks.lock_all(["b", "d"]).run_value_blocking(|_| {
+        deadlock(locks.lock_all(["a", "b", "c"]).wait(LIMIT).run_value_blocking(|_| ()), "b");
+        deadlock(locks.lock("d").wait(LIMIT).run_value_blocking(|_| ()), "d");
         // The refused call took no key.
         other.lock_all(["a", "c"]).acquire_blocking().unwrap().release_blocking().unwrap();
         // Keys that the outer call does not hold lock as usual.
-        locks.lock_all(["a", "c"]).run_blocking(|_| ()).unwrap();
+        locks.lock_all(["a", "c"]).run_value_blocking(|_| ()).unwrap();
     });
     outer.unwrap();
-    let outer = runtime().block_on(locks.lock("b").run(async |_| {
+    let outer = runtime().block_on(locks.lock("b").run_value(async |_| {
         tokio::task::yield_now().await;
-        deadlock(locks.lock_all(["a", "b"]).wait(LIMIT).run(async |_| ()).await, "b");
+        deadlock(locks.lock_all(["a", "b"]).wait(LIMIT).run_value(async |_| ()).await, "b");
     }));
     outer.unwrap();
     // A finished body holds no key.
-    locks.lock_all(["a", "b", "d"]).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b", "d"]).run_value_blocking(|_| ()).unwrap();
 }
 
 fn a_reentrant_call_joins_what_is_held_and_takes_the_rest(backend: &Backend) {
     let (locks, probe) = (backend.manager(), backend.manager());
-    let outer = locks.lock_all(["b", "d"]).run_blocking(|outer| {
-        let inner = locks.lock_all(["a", "b", "c"]).reentrant(true).run_blocking(|inner| {
+    let outer = locks.lock_all(["b", "d"]).run_value_blocking(|outer| {
+        let inner = locks.lock_all(["a", "b", "c"]).reentrant(true).run_value_blocking(|inner| {
             assert!(inner.keys().eq(["a", "b", "c"]));
             assert_eq!(inner.fencing_token_of("b"), outer.fencing_token_of("b"));
             for key in ["a", "b", "c", "d"] {
                 assert!(probe.lock(key).acquire_blocking().unwrap_err().is_busy(), "{key}");
             }
             // A third level, with keys of both outer calls.
-            locks.lock_all(["a", "d"]).reentrant(true).run_blocking(|_| ()).unwrap();
-            locks.lock("c").reentrant(true).run_blocking(|_| ()).unwrap();
+            locks.lock_all(["a", "d"]).reentrant(true).run_value_blocking(|_| ()).unwrap();
+            locks.lock("c").reentrant(true).run_value_blocking(|_| ()).unwrap();
         });
         inner.unwrap();
         drop(probe.lock_all(["a", "c"]).acquire_blocking().unwrap());

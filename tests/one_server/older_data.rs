@@ -12,14 +12,16 @@ const HOUR: u64 = 3_600_000_000;
 
 /// How a caller gets a lock with a fencing token.
 const WAYS: [(&str, Way); 8] = [
-    ("alone", |it| it.locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap()),
-    ("with another one", |it| it.locks.lock_all(["k", "l"]).run_blocking(LockGuard::fencing_token).unwrap()),
+    ("alone", |it| it.locks.lock("k").run_value_blocking(LockGuard::fencing_token).unwrap()),
+    ("with another one", |it| {
+        it.locks.lock_all(["k", "l"]).run_value_blocking(LockGuard::fencing_token).unwrap()
+    }),
     ("as one of several", |it| {
-        it.locks.lock("several").permits(3).run_blocking(LockGuard::fencing_token).unwrap()
+        it.locks.lock("several").permits(3).run_value_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("for a tick", |it| {
         let key = format!("tick:{}", it.number);
-        it.locks.lock(key).tick(SECOND).run_blocking(LockGuard::fencing_token).unwrap()
+        it.locks.lock(key).tick(SECOND).run_value_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("as a leader", |it| {
         it.locks.election("leader").lead_blocking(|term| Ok::<_, LockError>(term.number())).unwrap()
@@ -28,7 +30,7 @@ const WAYS: [(&str, Way); 8] = [
         let ticket = it.other.lock("ticket").acquire_blocking().unwrap();
         let ticket = ticket.into_ticket_blocking(LIMIT).unwrap();
         it.gets_older_data();
-        it.locks.redeem(ticket).run_blocking(LockGuard::fencing_token).unwrap()
+        it.locks.redeem(ticket).run_value_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("from another manager", |it| it.handed_over(it.other)),
     ("from its own process", |it| it.handed_over(it.locks)),
@@ -56,7 +58,7 @@ impl Round<'_> {
         let waiter = self.locks.lock("k").wait(LIMIT);
         self.gets_older_data();
         thread::scope(|scope| {
-            let next = scope.spawn(move || waiter.run_blocking(LockGuard::fencing_token).unwrap());
+            let next = scope.spawn(move || waiter.run_value_blocking(LockGuard::fencing_token).unwrap());
             if std::ptr::eq(holder, self.locks) {
                 // With a cohort, the server does not know that it waits.
                 thread::sleep(SECOND / 20);
@@ -83,9 +85,9 @@ fn no_number_is_given_that_is_not_above_those_that_its_manager_has_seen() {
             for round in 0..24 {
                 // The data are those of three seconds ago; or the server's time was ahead by an hour.
                 let ahead = if round % 2 == 0 { 0 } else { HOUR };
-                let now = locks.lock("first").run_blocking(LockGuard::fencing_token).unwrap();
+                let now = locks.lock("first").run_value_blocking(LockGuard::fencing_token).unwrap();
                 let _: String = server.run(&format!("SET lock:%clock {}", now + ahead));
-                let before = locks.lock("first").run_blocking(LockGuard::fencing_token).unwrap();
+                let before = locks.lock("first").run_value_blocking(LockGuard::fencing_token).unwrap();
                 let older = if round % 2 == 0 {
                     format!("SET lock:%clock {}", before - 3_000_000)
                 } else {
@@ -124,7 +126,7 @@ fn a_hand_over_of_a_client_without_a_floor_gives_no_number_that_was_given_before
     let (locks, other) = (connect(&server), connect(&server));
     for twice in [true, false] {
         let guard = other.lock("k").acquire_blocking().unwrap();
-        let before = locks.lock("first").run_blocking(LockGuard::fencing_token).unwrap();
+        let before = locks.lock("first").run_value_blocking(LockGuard::fencing_token).unwrap();
         thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();

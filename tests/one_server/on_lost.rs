@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{LIMIT, RedisServer, SECOND, connect, eventually};
-use redlocked::{LockError, LockManager, LostReason, OnLost, distributed_lock};
+use redlocked::{LockError, LockManager, LockRequest, LostReason, OnLost, distributed_lock};
 
 /// A body and its thief: another client overwrites the key. `noticed`: the holder hears of it
 /// before its body ends.
@@ -29,6 +29,9 @@ impl Theft<'_> {
         let _: u32 = self.server.run("DEL lock:k");
     }
 }
+
+/// Runs a body that returns a `Result` under a lock that is stolen.
+type Way = fn(&Theft, LockRequest) -> Result<u32, LockError>;
 
 fn is_lost<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Lost { key, reason: LostReason::KeyChanged, .. }) if &**key == "k")
@@ -82,13 +85,40 @@ fn an_async_body_that_runs_to_its_end_without_its_lock_is_an_error() {
 fn requests_by_hand_say_the_same() {
     each_theft(|theft| {
         let request = theft.locks.lock("k").ttl(20 * SECOND).on_lost(OnLost::Error);
-        assert!(is_lost(&request.run_blocking(|guard| theft.happens(|| guard.is_held()))));
+        assert!(is_lost(&request.run_value_blocking(|guard| theft.happens(|| guard.is_held()))));
     });
     each_theft(|theft| {
         let request = theft.locks.lock("k").ttl(20 * SECOND).on_lost(OnLost::Error);
-        let outcome = kit::runtime().block_on(request.run(async |guard| theft.happens(|| guard.is_held())));
+        let outcome =
+            kit::runtime().block_on(request.run_value(async |guard| theft.happens(|| guard.is_held())));
         assert!(is_lost(&outcome));
     });
+    let ways: [Way; 3] = [
+        |theft, request| {
+            request.run_blocking(|guard| {
+                theft.happens(|| guard.is_held());
+                Ok(7)
+            })
+        },
+        |theft, request| {
+            kit::runtime().block_on(request.run(async |guard| {
+                theft.happens(|| guard.is_held());
+                Ok(7)
+            }))
+        },
+        |theft, request| {
+            kit::runtime().block_on(request.run_fn(async |guard| {
+                theft.happens(|| guard.is_held());
+                Ok(7)
+            }))
+        },
+    ];
+    for way in ways {
+        each_theft(|theft| {
+            let request = theft.locks.lock("k").ttl(20 * SECOND).on_lost(OnLost::Error);
+            assert!(is_lost(&way(theft, request)));
+        });
+    }
 }
 
 #[test]
@@ -97,14 +127,14 @@ fn a_lock_that_is_held_to_the_end_is_no_error() {
     let locks = connect(&server);
     for _ in 0..3 {
         let request = || locks.lock_all(["a", "b"]).on_lost(OnLost::Error);
-        assert_eq!(request().run_blocking(|_| 7), Ok(7));
-        assert_eq!(kit::runtime().block_on(request().run(async |_| 7)), Ok(7));
+        assert_eq!(request().run_value_blocking(|_| 7), Ok(7));
+        assert_eq!(kit::runtime().block_on(request().run_value(async |_| 7)), Ok(7));
     }
     let waits = locks.lock("a").on_lost(OnLost::Error).wait(LIMIT);
     let handed_over: Vec<_> = (0..8)
         .map(|_| {
             let waits = waits.clone();
-            thread::spawn(move || waits.run_blocking(|_| thread::sleep(Duration::from_millis(1))))
+            thread::spawn(move || waits.run_value_blocking(|_| thread::sleep(Duration::from_millis(1))))
         })
         .collect();
     assert!(handed_over.into_iter().all(|call| call.join().unwrap() == Ok(())));

@@ -14,8 +14,8 @@ use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// Loads every script into the server.
 fn warm(locks: &LockManager) {
-    locks.lock("w").run_blocking(|_| ()).unwrap();
-    locks.lock_all(["w", "x"]).run_blocking(|_| ()).unwrap();
+    locks.lock("w").run_value_blocking(|_| ()).unwrap();
+    locks.lock_all(["w", "x"]).run_value_blocking(|_| ()).unwrap();
 }
 
 fn keys(count: usize) -> Vec<String> {
@@ -131,7 +131,7 @@ fn a_key_that_is_held_outside_costs_nothing_and_breaks_no_call() {
     let requests = server.requests();
     locks
         .lock_all(["b", "d"])
-        .run_blocking(|outer| {
+        .run_value_blocking(|outer| {
             let before = requests.count();
             let inner = locks.lock_all(["a", "b", "c", "d", "e"]).reentrant(true).acquire_blocking().unwrap();
             assert_eq!(requests.count() - before, 1);
@@ -187,7 +187,7 @@ fn an_error_in_the_middle_names_its_key_and_leaves_nothing() {
         eventually("the taken keys are released", || server.keys().len() == left);
         let _: String = server.run("FLUSHALL");
     }
-    locks.lock_all(["a", "b", "c", "d", "e"]).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b", "c", "d", "e"]).run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_key_that_the_access_rules_forbid_is_named() {
     let error = locks.lock_all(["a", "b"]).acquire_blocking().map(drop).unwrap_err();
     assert!(error.to_string().to_uppercase().contains("INCR"), "{error}");
     let _: String = server.run("ACL SETUSER shop +incr");
-    locks.lock_all(["a", "b"]).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b"]).run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_full_server_gives_none() {
     assert!(error.to_string().contains("OOM") && error.to_string().contains("`a`"), "{error}");
     eventually("no key is left", || server.keys().is_empty());
     let _: String = server.run("CONFIG SET maxmemory 0");
-    locks.lock_all(["a", "b", "c"]).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b", "c"]).run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
         LockManager::builder(proxy.url()).own_thread(true).io_timeout(LIMIT).connect_blocking().unwrap();
     for _ in 0..10 {
         dropped_before_its_reply(&proxy, &server, 3, locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire());
-        locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock("other").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     }
 }
 
@@ -315,7 +315,7 @@ fn a_holder_that_vanishes_in_the_middle_holds_nothing_for_longer_than_the_ttl() 
     // To the server this looks like a killed process.
     proxy.refuse(true);
     drop(busy);
-    other.lock_all(["a", "b", "c", "d"]).wait(LIMIT).run_blocking(|_| ()).unwrap();
+    other.lock_all(["a", "b", "c", "d"]).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     proxy.refuse(false);
     call.join().unwrap().unwrap();
     eventually("no key is left", || server.keys().is_empty());
@@ -330,7 +330,7 @@ fn min_hold_keeps_each_of_them() {
     assert!(error.unwrap_err().is_busy());
     eventually("no body has run: `min_hold` keeps no key", || server.keys() == ["lock:c"]);
     busy.release_blocking().unwrap();
-    locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).run_blocking(|_| ()).unwrap();
+    locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).run_value_blocking(|_| ()).unwrap();
     assert_eq!(server.keys().len(), 3);
     for key in ["a", "b", "c"] {
         assert!(server.run::<i64>(&format!("PTTL lock:{key}")) > 50_000);
@@ -427,7 +427,7 @@ fn nobody_waits_for_ever_in_memory() {
     let url = format!("memory://{}", unique("storm"));
     let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
     storm(&managers, &keys(7), || ());
-    managers[0].lock_all(keys(7)).wait(LIMIT).run_blocking(|_| ()).unwrap();
+    managers[0].lock_all(keys(7)).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     // Each node has its own connection, and each connection sends its scripts once.
     let tags = ["{1}", "{2}", "{3}", "{4}", "{5}", "{6}"];
     for tag in tags {
-        locks.lock_all(["a", "b"].map(|key| format!("{tag}{key}"))).run_blocking(|_| ()).unwrap();
+        locks.lock_all(["a", "b"].map(|key| format!("{tag}{key}"))).run_value_blocking(|_| ()).unwrap();
     }
     let count = |keys: &[&str], expected| {
         // On a busy machine a lock is held for so long that it is watched.
@@ -517,5 +517,5 @@ fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
     });
     // A request without an answer in time may leave a place in a queue, which expires, but no lock.
     eventually("no lock is left", || cluster.keys().iter().all(|key| key.ends_with("%queue")));
-    managers[0].lock_all(&keys).wait(LIMIT).run_blocking(|_| ()).unwrap();
+    managers[0].lock_all(&keys).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
 }

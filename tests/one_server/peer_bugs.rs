@@ -356,9 +356,9 @@ fn what_a_body_returns_survives_a_server_that_is_gone() {
         it.server.lock().unwrap().kill();
         7
     };
-    assert_eq!(request().run_blocking(|_| kill()), Ok(7));
+    assert_eq!(request().run_value_blocking(|_| kill()), Ok(7));
     it.server.lock().unwrap().restart();
-    assert_eq!(runtime().block_on(request().run(async |_| kill())), Ok(7));
+    assert_eq!(runtime().block_on(request().run_value(async |_| kill())), Ok(7));
     it.server.lock().unwrap().restart();
     assert_eq!(runtime().block_on(it.by_the_attribute()).unwrap(), 7);
 }

@@ -89,7 +89,7 @@ fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
     thread::spawn(move || commands.into_iter().for_each(|line| drop(word.send(line))));
     loop {
         let (inside, mut told) = (Cell::new(false), false);
-        let mut call = pin!(locks.lock("k").ttl(ttl).wait(LIMIT).run(async |_| {
+        let mut call = pin!(locks.lock("k").ttl(ttl).wait(LIMIT).run_value(async |_| {
             inside.set(true);
             words.recv().await.unwrap();
             say("polled", &[]);
@@ -113,7 +113,7 @@ fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
 /// Blocks its only thread while it holds the lock.
 fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let outcome = runtime.block_on(locks.lock("k").ttl(ttl).run(async |guard| {
+    let outcome = runtime.block_on(locks.lock("k").ttl(ttl).run_value(async |guard| {
         say("inside", &[now()]);
         thread::sleep(5 * ttl);
         say("outside", &[now(), u64::from(guard.is_held())]);

@@ -40,7 +40,7 @@ fn blocked_in_a_body(runtime: &Runtime, threads: usize) {
         }
     });
     runtime.block_on(async {
-        let outcome = locks.lock("k").ttl(TTL).run(async |guard| {
+        let outcome = locks.lock("k").ttl(TTL).run_value(async |guard| {
             for _ in 1..threads {
                 tokio::spawn(async { thread::sleep(TTL * 3 / 2) });
             }
@@ -137,7 +137,7 @@ fn one_manager_serves_ten_runtimes_one_after_the_other() {
     let locks = connect(&server);
     for number in 0..10 {
         let guard: LockGuard = runtime().block_on(async {
-            locks.lock("k").run(async |guard| assert!(guard.is_held())).await.unwrap();
+            locks.lock("k").run_value(async |guard| assert!(guard.is_held())).await.unwrap();
             locks.lock(format!("{number}")).acquire().await.unwrap()
         });
         assert!(guard.is_held());
@@ -163,7 +163,7 @@ fn a_caller_without_a_runtime_is_served_by_an_engine_on_a_runtime() {
         guard.is_some()
     });
     drop(guard);
-    locks.lock("k").run_blocking(|guard| assert!(guard.is_held())).unwrap();
+    locks.lock("k").run_value_blocking(|guard| assert!(guard.is_held())).unwrap();
     assert!(server.keys().is_empty());
 }
 
@@ -199,10 +199,10 @@ fn a_runtime_that_runs_keeps_its_engine_and_its_connection() {
         let before = connections(&server);
         assert_eq!(before.len(), 1);
         for _ in 0..100 {
-            locks.lock("k").run(async |_| tokio::task::yield_now().await).await.unwrap();
+            locks.lock("k").run_value(async |_| tokio::task::yield_now().await).await.unwrap();
         }
         tokio::time::sleep(SECOND).await;
-        locks.lock("k").run(async |_| ()).await.unwrap();
+        locks.lock("k").run_value(async |_| ()).await.unwrap();
         assert_eq!(connections(&server), before);
     });
 }
@@ -215,7 +215,7 @@ fn a_blocking_thread_of_a_runtime_of_one_thread_leaves_its_engine_there() {
         let before = connections(&server);
         for _ in 0..3 {
             let locks = locks.clone();
-            let call = move || locks.lock("k").run_blocking(|guard| assert!(guard.is_held()));
+            let call = move || locks.lock("k").run_value_blocking(|guard| assert!(guard.is_held()));
             tokio::task::spawn_blocking(call).await.unwrap().unwrap();
         }
         assert_eq!(connections(&server), before);
@@ -243,7 +243,7 @@ fn a_manager_that_is_dropped_with_its_runtime_leaves_no_connection() {
     let server = RedisServer::start();
     runtime().block_on(async {
         let locks = LockManager::connect(server.url()).await.unwrap();
-        locks.lock("k").run(async |_| ()).await.unwrap();
+        locks.lock("k").run_value(async |_| ()).await.unwrap();
     });
     eventually("the connection is closed", || connections(&server).is_empty());
 }
@@ -270,14 +270,14 @@ fn sync_callers_and_the_loops_own_thread_take_turns_over_one_connection() {
     assert_eq!(before.len(), 1);
     for pause in [0, 20, 250] {
         for _ in 0..5 {
-            locks.lock("k").run_blocking(|guard| assert!(guard.is_held())).unwrap();
+            locks.lock("k").run_value_blocking(|guard| assert!(guard.is_held())).unwrap();
             thread::sleep(Duration::from_millis(pause));
         }
     }
     let held = locks.lock("k").acquire_blocking().unwrap();
     let waiter = thread::spawn({
         let locks = locks.clone();
-        move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap()
+        move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap()
     });
     eventually("it waits", || locks.inspect_blocking("k").unwrap().is_some_and(|lock| lock.waiters() == 1));
     drop(held);
@@ -292,7 +292,7 @@ fn a_sync_body_that_runs_for_long_is_renewed_and_hears_of_a_loss() {
     locks
         .lock("short")
         .ttl(TTL)
-        .run_blocking(|guard| {
+        .run_value_blocking(|guard| {
             thread::sleep(TTL * 3 / 2);
             assert!(guard.is_held());
         })
@@ -300,7 +300,7 @@ fn a_sync_body_that_runs_for_long_is_renewed_and_hears_of_a_loss() {
     locks
         .lock("k")
         .ttl(1000 * SECOND)
-        .run_blocking(|guard| {
+        .run_value_blocking(|guard| {
             eventually("the server tracks the key", || {
                 server.run::<String>("INFO stats").contains("tracking_total_keys:1")
             });
@@ -320,9 +320,9 @@ fn of_many_sync_callers_at_once_each_is_served() {
             let (locks, inside) = (&locks, &inside);
             scope.spawn(move || {
                 for round in 0..50 {
-                    locks.lock(format!("{number}")).run_blocking(|_| ()).unwrap();
+                    locks.lock(format!("{number}")).run_value_blocking(|_| ()).unwrap();
                     let shared = locks.lock("shared").wait(LIMIT);
-                    let others = shared.run_blocking(|_| {
+                    let others = shared.run_value_blocking(|_| {
                         let others = inside.fetch_add(1, Ordering::SeqCst);
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -346,7 +346,7 @@ fn a_sync_caller_that_gives_up_leaves_the_loop_to_those_that_wait() {
         for wait in [SECOND / 5, LIMIT, LIMIT] {
             let request = locks.lock("k").wait(wait);
             scope.spawn(move || {
-                let outcome = request.run_blocking(|_| ());
+                let outcome = request.run_value_blocking(|_| ());
                 assert_eq!(outcome.is_ok(), wait == LIMIT, "{outcome:?}");
             });
             // In this order: nobody outside sees which caller polls the loop.
@@ -384,9 +384,9 @@ fn hand_off_behind_a_caller_that_left(waits: fn(&LockManager)) -> Duration {
 
 #[test]
 fn a_waiter_hears_at_once_of_its_lock_when_the_caller_that_polled_has_left() {
-    let blocked = |locks: &LockManager| locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    let blocked = |locks: &LockManager| locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     let by_hand = |locks: &LockManager| {
-        let mut call = pin!(locks.lock("k").wait(LIMIT).run(async |_| ()));
+        let mut call = pin!(locks.lock("k").wait(LIMIT).run_value(async |_| ()));
         let mut cx = Context::from_waker(Waker::noop());
         eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
     };
@@ -406,8 +406,8 @@ fn a_caller_that_does_not_block_is_served_at_once_after_one_that_did() {
     let mut cx = Context::from_waker(Waker::noop());
     let start = Instant::now();
     for _ in 0..ROUNDS {
-        locks.lock("sync").run_blocking(|_| ()).unwrap();
-        let mut call = pin!(locks.lock("async").run(async |_| ()));
+        locks.lock("sync").run_value_blocking(|_| ()).unwrap();
+        let mut call = pin!(locks.lock("async").run_value(async |_| ()));
         eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
     }
     // Unasked, the loop's own thread polls again after 100 ms.

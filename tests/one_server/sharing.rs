@@ -112,11 +112,11 @@ fn a_plain_lock_without_a_fencing_token_and_readers_exclude_each_other() {
     on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let reader = here.lock("k").shared().acquire_blocking().unwrap();
-        let plain = || there.lock("k").run_blocking(|_guard| ());
+        let plain = || there.lock("k").run_value_blocking(|_guard| ());
         assert!(plain().is_err_and(|error| error.is_busy()));
         drop(reader);
         eventually("the reader has left", || plain().is_ok());
-        let _: Result<(), LockError> = there.lock("k").run_blocking(|_guard| {
+        let _: Result<(), LockError> = there.lock("k").run_value_blocking(|_guard| {
             assert!(is_busy(here.lock("k").shared()));
         });
     });
@@ -134,7 +134,10 @@ fn one_release_lets_in_all_readers_of_all_processes() {
             for locks in managers.iter().cycle().take(READERS as usize) {
                 let (request, inside) = (locks.lock("k").shared().wait(LIMIT), Arc::clone(&inside));
                 readers.spawn(async move {
-                    request.run(async move |_| inside.stays(|most| most == READERS).await).await.unwrap();
+                    request
+                        .run_value(async move |_| inside.stays(|most| most == READERS).await)
+                        .await
+                        .unwrap();
                 });
             }
             while managers[0].inspect("k").await.unwrap().is_none_or(|info| info.waiters() < READERS) {
@@ -195,7 +198,10 @@ fn no_more_are_inside_than_there_are_permits() {
                     for _ in 0..5 {
                         let (request, inside) =
                             (locks.lock("k").permits(PERMITS).wait(LIMIT), Arc::clone(&inside));
-                        request.run(async move |_| inside.stays(|most| most >= PERMITS).await).await.unwrap();
+                        request
+                            .run_value(async move |_| inside.stays(|most| most >= PERMITS).await)
+                            .await
+                            .unwrap();
                     }
                 });
             }
@@ -228,7 +234,7 @@ fn a_reader_behind_a_writer_hears_of_the_reader_that_is_inside_and_of_the_writer
         let [here, there] = [store.manager(), store.manager()];
         let reader = here.lock("k").shared().label("read").acquire_blocking().unwrap();
         std::thread::scope(|scope| {
-            let write = || there.lock("k").label("write").wait(LIMIT).run_blocking(|_guard| ());
+            let write = || there.lock("k").label("write").wait(LIMIT).run_value_blocking(|_guard| ());
             let writer = scope.spawn(write);
             queued(&here, 1);
             let own = format!(":{}", std::process::id());
@@ -351,7 +357,7 @@ fn brief_calls_with_a_longer_ttl_cost_the_other_holders_little() {
     std::thread::sleep(SECOND / 5);
     let (before, start) = (server.client_commands(), Instant::now());
     for _ in 0..CALLS {
-        locks.lock("k").shared().ttl(30 * SECOND).run_blocking(|_guard| ()).unwrap();
+        locks.lock("k").shared().ttl(30 * SECOND).run_value_blocking(|_guard| ()).unwrap();
     }
     // Each of the others looks twenty times a second, at most, and renews.
     let by_others = 4.0 * 50.0 * (start.elapsed().as_secs_f64() + 0.5);
@@ -490,10 +496,10 @@ fn a_permit_is_kept_for_its_min_hold() {
         let start = Instant::now();
         let request = || locks.lock("k").permits(2).min_hold(SECOND / 2);
         for _ in 0..2 {
-            request().run_blocking(|_guard| ()).unwrap();
+            request().run_value_blocking(|_guard| ()).unwrap();
         }
         assert!(is_busy(request()), "two starts in half a second");
-        request().wait(LIMIT).run_blocking(|_guard| ()).unwrap();
+        request().wait(LIMIT).run_value_blocking(|_guard| ()).unwrap();
         assert!(start.elapsed() >= Duration::from_millis(480), "{:?}", start.elapsed());
     });
 }
@@ -584,8 +590,8 @@ fn a_nested_call_joins_only_where_both_may_be_the_same_hold() {
             for inner in [EXCLUSIVE, SHARED, 5] {
                 let start = Instant::now();
                 let nested = |reentrant| {
-                    request(outer).run_blocking(|_guard| {
-                        request(inner).wait(LIMIT).reentrant(reentrant).run_blocking(|_guard| ())
+                    request(outer).run_value_blocking(|_guard| {
+                        request(inner).wait(LIMIT).reentrant(reentrant).run_value_blocking(|_guard| ())
                     })
                 };
                 let joined = nested(true).unwrap();
@@ -605,11 +611,12 @@ fn a_nested_reader_behind_a_queued_writer_does_not_wait_for_itself() {
     on_each_with_a_queue(|store| {
         let [here, there] = [store.manager(), store.manager()];
         std::thread::scope(|scope| {
-            let outer = here.lock("k").shared().run_blocking(|_guard| {
-                let writer = scope.spawn(|| there.lock("k").wait(LIMIT).run_blocking(|_guard| ()));
+            let outer = here.lock("k").shared().run_value_blocking(|_guard| {
+                let writer = scope.spawn(|| there.lock("k").wait(LIMIT).run_value_blocking(|_guard| ()));
                 queued(&here, 1);
-                let nested =
-                    |reentrant| here.lock("k").shared().wait(LIMIT).reentrant(reentrant).run_blocking(|_| ());
+                let nested = |reentrant| {
+                    here.lock("k").shared().wait(LIMIT).reentrant(reentrant).run_value_blocking(|_| ())
+                };
                 assert!(nested(true).is_ok());
                 assert!(matches!(nested(false), Err(LockError::Deadlock { .. })));
                 writer
@@ -639,12 +646,12 @@ fn a_server_that_cannot_hand_over_lets_no_more_in() {
             let (readers, writers) = (Arc::clone(&readers), Arc::clone(&writers));
             calls.spawn(async move {
                 let request = locks.lock("permits").permits(PERMITS).wait(LIMIT);
-                request.run(async move |_| permits.stays(|most| most >= PERMITS).await).await.unwrap();
+                request.run_value(async move |_| permits.stays(|most| most >= PERMITS).await).await.unwrap();
                 let request = locks.lock("k").wait(LIMIT);
                 if number % 5 == 0 {
                     let book = Arc::clone(&writers);
                     request
-                        .run(async move |_| {
+                        .run_value(async move |_| {
                             assert_eq!(readers.now.load(Ordering::SeqCst), 0);
                             book.stays(|_| true).await;
                         })
@@ -653,7 +660,7 @@ fn a_server_that_cannot_hand_over_lets_no_more_in() {
                 } else {
                     request
                         .shared()
-                        .run(async move |_| {
+                        .run_value(async move |_| {
                             assert_eq!(writers.now.load(Ordering::SeqCst), 0);
                             readers.stays(|_| true).await;
                         })
@@ -738,7 +745,7 @@ fn one_permit_is_an_exclusive_lock() {
     let info = locks.inspect_blocking("k").unwrap().unwrap();
     assert_eq!((info.limit(), info.inside(), info.holder().name().is_some()), (Some(1), 1, true));
     drop(guard);
-    locks.lock_all(["a", "b"]).permits(1).run_blocking(|_guard| ()).unwrap();
+    locks.lock_all(["a", "b"]).permits(1).run_value_blocking(|_guard| ()).unwrap();
 }
 
 #[test]
@@ -753,7 +760,7 @@ fn an_undisturbed_lock_costs_two_commands_whatever_its_kind() {
         let _other = kind(locks.lock("k")).ttl(600 * SECOND).acquire_blocking().unwrap();
         let before = server.client_commands();
         for _ in 0..CALLS {
-            kind(locks.lock("k")).ttl(600 * SECOND).run_blocking(|_guard| ()).unwrap();
+            kind(locks.lock("k")).ttl(600 * SECOND).run_value_blocking(|_guard| ()).unwrap();
         }
         assert_eq!(server.client_commands() - before, 2 * CALLS);
     }
@@ -770,7 +777,7 @@ fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
         let start = Instant::now();
         runtime().block_on(async {
             for locks in &managers {
-                locks.lock("warm up").shared().wait(LIMIT).run(async |_| ()).await.unwrap();
+                locks.lock("warm up").shared().wait(LIMIT).run_value(async |_| ()).await.unwrap();
             }
             let _: String = server.run("CONFIG RESETSTAT");
             let mut calls = tokio::task::JoinSet::new();
@@ -784,7 +791,11 @@ fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
                             0 => locks.lock("k").shared(),
                             permits => locks.lock("k").permits(permits),
                         };
-                        request.wait(LIMIT).run(async |_| tokio::task::yield_now().await).await.unwrap();
+                        request
+                            .wait(LIMIT)
+                            .run_value(async |_| tokio::task::yield_now().await)
+                            .await
+                            .unwrap();
                     }
                 });
             }

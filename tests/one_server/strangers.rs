@@ -20,7 +20,7 @@ fn grants_nothing_unasked(locks: &LockManager, proxy: &Proxy, server: &RedisServ
     let other = LockManager::connect_blocking(server.url()).unwrap();
     let held = other.lock("k").ttl(10 * LIMIT).acquire_blocking().unwrap();
     for unasked in UNASKED {
-        locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock("another").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
         let accepted = proxy.accepted();
         eventually("it is said", || proxy.say(unasked.as_bytes()));
         eventually("the client connects anew", || proxy.accepted() > accepted);
@@ -29,7 +29,7 @@ fn grants_nothing_unasked(locks: &LockManager, proxy: &Proxy, server: &RedisServ
             assert!(!matches!(error, LockError::Misconfigured { .. }), "{error}");
             assert!(held.is_held());
         }
-        locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock("another").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     }
     drop((held, other));
 }
@@ -52,9 +52,9 @@ fn a_reply_that_another_script_gives_grants_no_lock_and_leaves_none_behind() {
     let other = LockManager::connect_blocking(server.url()).unwrap();
     for (keys, unasked) in [&["k"][..], &["k", "l"]].into_iter().flat_map(|keys| UNASKED.map(|it| (keys, it)))
     {
-        let clock = other.lock("clock").run_blocking(LockGuard::fencing_token).unwrap();
+        let clock = other.lock("clock").run_value_blocking(LockGuard::fencing_token).unwrap();
         let locks = LockManager::connect_blocking(proxy.url()).unwrap();
-        locks.lock_all(keys.iter().copied()).run_blocking(|_| ()).unwrap();
+        locks.lock_all(keys.iter().copied()).run_value_blocking(|_| ()).unwrap();
         let accepted = proxy.accepted();
         proxy.hold_replies(true);
         thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn nor_does_one_of_a_sentinel_lead_to_another_primary() {
     let accepted = proxy.accepted();
     eventually("it is said", || proxy.say(b"*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n"));
     eventually("the sentinel is asked over another connection", || proxy.accepted() > accepted);
-    locks.lock("another").run_blocking(|_| ()).unwrap();
+    locks.lock("another").run_value_blocking(|_| ()).unwrap();
     assert!(held.is_held());
 }
 
@@ -222,7 +222,7 @@ fn a_proxy_that_closes_at_hello_is_spoken_to_without_it() {
     let locks = LockManager::connect_blocking(format!("redis://127.0.0.1:{port}/")).unwrap();
     assert_eq!(clients.load(Ordering::SeqCst), 3, "with it, without it, and with it once more");
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
     assert_eq!(clients.load(Ordering::SeqCst), 3, "the connection stays");
     // One that ends just then, and is there again, is not taken for such a proxy.
     let (port, _) = that_closes_at("HELLO", server.port(), 1);
@@ -277,10 +277,10 @@ fn a_flood_of_pushes_takes_no_lock_away() {
         (0..4).for_each(|_| forged.exec(&mut client).unwrap());
     });
     while !flooding.is_finished() {
-        locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
+        locks.lock("another").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     }
     flooding.join().unwrap();
-    locks.lock("another").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    locks.lock("another").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     assert!(held.is_held());
     assert_eq!(proxy.accepted(), accepted, "the connection stays");
 }

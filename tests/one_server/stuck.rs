@@ -40,13 +40,13 @@ fn worker() {
         let mut calls = JoinSet::new();
         if job.task == "holder" {
             let (request, mut ends) = (locks.lock(&key).ttl(2 * SECOND).wait_forever(), ends.clone());
-            calls.spawn(request.run(async move |_| {
+            calls.spawn(request.run_value(async move |_| {
                 say("inside", &[]);
                 ends.wait_for(|end| *end).await.unwrap();
             }));
             tokio::task::yield_now().await;
         }
-        let call = || locks.lock(&key).ttl(TTL).wait_forever().run(async |_| ());
+        let call = || locks.lock(&key).ttl(TTL).wait_forever().run_value(async |_| ());
         for _ in 0..job.numbers[0] {
             calls.spawn(call());
         }
@@ -292,7 +292,8 @@ fn a_process_whose_min_hold_ends_is_not_taken_for_stopped() {
             let min_hold = if number == 0 { 300 * MS } else { Duration::ZERO };
             let request = locks.lock(key(0)).ttl(TTL).min_hold(min_hold).wait(LIMIT);
             let order = Arc::clone(&order);
-            let call = thread::spawn(move || request.run_blocking(|_| order.lock().unwrap().push(number)));
+            let call =
+                thread::spawn(move || request.run_value_blocking(|_| order.lock().unwrap().push(number)));
             eventually("it waits", || waiters(&server) == u64::try_from(number).unwrap() + 1);
             call
         })
@@ -318,7 +319,8 @@ fn beside_dead_waiters(foreign: bool, url: impl Fn(&RedisServer) -> String) -> D
     };
     let mut dead = crowd(&server, 50);
     let live = connect(&url(&server));
-    let call = thread::spawn(move || live.lock(key(0)).wait(3 * LIMIT).run_blocking(|_| Instant::now()));
+    let call =
+        thread::spawn(move || live.lock(key(0)).wait(3 * LIMIT).run_value_blocking(|_| Instant::now()));
     eventually("it waits", || waiters(&server) == 51);
     let in_watch = || foreign || guard.as_ref().unwrap().remaining() + 400 * MS < TTL;
     eventually("a holder watches its lock", in_watch);

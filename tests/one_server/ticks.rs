@@ -32,11 +32,11 @@ fn a_tick_that_is_taken_is_one_command_and_one_that_runs_is_two() {
         // Loads the scripts into the server.
         for locks in [&locks, &others] {
             let request = || locks.lock("warm").tick(YEAR).tick_missed(missed);
-            drop(request().run_blocking(|_| ()));
+            drop(request().run_value_blocking(|_| ()));
             assert!(taken(request()));
         }
         let start = server.client_commands();
-        yearly(&locks, missed).run_blocking(|_| ()).unwrap();
+        yearly(&locks, missed).run_value_blocking(|_| ()).unwrap();
         let ran = server.client_commands() - start;
         // Without a native command, a plain lock is released by one script, too.
         assert_eq!(ran, 2, "{missed:?}");
@@ -97,10 +97,35 @@ fn while_a_tick_runs_it_is_taken_or_busy_as_its_missed_ticks_say() {
     assert!(error.is_busy());
     drop(guard);
     assert!(!taken(retried(&others)), "a guard that is dropped has not ended well");
-    let failed = retried(&others).run_blocking(LockGuard::fail_tick);
+    let failed = retried(&others).run_value_blocking(LockGuard::fail_tick);
     failed.unwrap();
-    retried(&locks).run_blocking(|_| ()).unwrap();
+    retried(&locks).run_value_blocking(|_| ()).unwrap();
     assert!(taken(retried(&others)));
+}
+
+#[test]
+fn an_err_of_a_body_by_hand_gives_a_retried_tick_back() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for (missed, is_over) in [(TickMissed::Skip, true), (TickMissed::Retry, false)] {
+        let ways: [fn(LockRequest) -> Result<(), LockError>; 3] = [
+            |request| request.run_blocking(|_| Err(LockError::NotConfigured)),
+            |request| kit::runtime().block_on(request.run(async |_| Err(LockError::NotConfigured))),
+            |request| kit::runtime().block_on(request.run_fn(async |_| Err(LockError::NotConfigured))),
+        ];
+        for (number, way) in ways.into_iter().enumerate() {
+            let tick = || locks.lock(format!("{missed:?}:{number}")).tick(YEAR).tick_missed(missed);
+            assert_eq!(way(tick()), Err(LockError::NotConfigured));
+            assert_eq!(taken(tick()), is_over, "{missed:?}, way {number}");
+            if !is_over {
+                tick().run_blocking(|_| Ok::<_, LockError>(())).unwrap();
+                assert!(taken(tick()), "an `Ok` ends it: way {number}");
+            }
+        }
+        let plain = || locks.lock(format!("{missed:?}:value")).tick(YEAR).tick_missed(missed);
+        plain().run_value_blocking(|_| Err::<(), _>("not looked at")).unwrap().unwrap_err();
+        assert!(taken(plain()), "a value is the end of a run");
+    }
 }
 
 #[test]
@@ -112,7 +137,7 @@ fn those_who_wait_for_a_runner_hear_that_it_has_ended_well_or_run_the_tick_thems
         let waiters: Vec<_> = (0..3)
             .map(|_| {
                 let request = yearly(&connect(&server), TickMissed::Retry).wait(LIMIT);
-                thread::spawn(move || request.run_blocking(|_| ()).map_err(|error| error.kind()))
+                thread::spawn(move || request.run_value_blocking(|_| ()).map_err(|error| error.kind()))
             })
             .collect();
         eventually("they wait", || server.run::<usize>("ZCARD lock:k%queue") == 3);
@@ -139,7 +164,7 @@ fn a_plain_caller_of_the_key_waits_its_turn_and_runs_no_tick() {
     let tick = yearly(&locks, TickMissed::Skip).acquire_blocking().unwrap();
     assert_eq!(others.lock("k").acquire_blocking().map(drop).unwrap_err().kind(), LockErrorKind::Busy);
     drop(tick);
-    others.lock("k").run_blocking(|_| ()).unwrap();
+    others.lock("k").run_value_blocking(|_| ()).unwrap();
     assert!(taken(yearly(&locks, TickMissed::Skip)));
 }
 
@@ -232,7 +257,7 @@ fn a_record_that_a_leaping_clock_has_left_is_shown_and_cleared() {
     assert!(last.time() > SystemTime::now() + 399 * day && last.by().function() == Some("m::f"));
     assert!(taken(locks.lock("k").tick(day)));
     assert!(locks.clear_tick_blocking("k").unwrap());
-    locks.lock("k").tick(day).run_blocking(|_| ()).unwrap();
+    locks.lock("k").tick(day).run_value_blocking(|_| ()).unwrap();
     assert!(locks.clear_tick_blocking("k").unwrap() && !locks.clear_tick_blocking("k").unwrap());
     assert_eq!(server.keys(), [""; 0]);
 }
@@ -307,7 +332,7 @@ fn a_user_without_pushes_or_queues_runs_each_tick_once_as_well() {
                 tokio::task::yield_now().await;
                 locks.shutdown(LIMIT).await.unwrap();
             });
-            given_back(&others).wait(LIMIT).run_blocking(|_| ()).unwrap();
+            given_back(&others).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
         }
         let left: Vec<_> = server.keys().into_iter().filter(|key| !key.ends_with("%queue%tick")).collect();
         assert_eq!(left, [""; 0], "{rule}");
@@ -393,7 +418,7 @@ fn timer(locks: &LockManager, shift: u64, ticks: u64) {
         let due = Duration::from_secs(second) + Duration::from_millis(shift + off);
         thread::sleep(due.saturating_sub(since_1970()));
         let request = locks.lock("k").tick(SECOND);
-        let outcome = request.run_blocking(|guard| {
+        let outcome = request.run_value_blocking(|guard| {
             let tick = guard.tick().unwrap();
             say("ran", &[tick.duration_since(UNIX_EPOCH).unwrap().as_secs()]);
         });
@@ -481,7 +506,7 @@ fn a_waiter_that_is_killed_takes_no_tick() {
         eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
         waiter.kill();
         plain.release_blocking().unwrap();
-        yearly(&locks, missed).wait(LIMIT).run_blocking(|_| ()).unwrap();
+        yearly(&locks, missed).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
         assert!(taken(yearly(&locks, missed)));
     }
 }

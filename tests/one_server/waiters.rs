@@ -18,7 +18,7 @@ fn calls(
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..count {
         let (request, body) = (locks.lock("k").ttl(30 * SECOND).wait(LIMIT), body.clone());
-        calls.spawn(async move { request.run(async move |_| body(number)).await.unwrap() });
+        calls.spawn(async move { request.run_value(async move |_| body(number)).await.unwrap() });
     }
     calls
 }
@@ -76,7 +76,7 @@ fn when_the_queue_vanishes_in_a_cluster_all_its_waiters_are_served() {
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..50 {
             let request = locks.lock("{gone}").wait(LIMIT);
-            waiting.spawn(async move { request.run(async |_| ()).await.unwrap() });
+            waiting.spawn(async move { request.run_value(async |_| ()).await.unwrap() });
         }
         tokio::task::yield_now().await;
         let queue = || owner.run::<Vec<String>>("KEYS lock:{gone}%queue*").pop();
@@ -294,7 +294,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
     let of_the_stuck: Vec<_> = (0..20)
         .map(|_| {
             let stuck = stuck.clone();
-            thread::spawn(move || stuck.lock("k").wait_forever().run_blocking(|_| ()).unwrap())
+            thread::spawn(move || stuck.lock("k").wait_forever().run_value_blocking(|_| ()).unwrap())
         })
         .collect();
     eventually("the waiters are queued", || server.run::<u32>("ZCARD lock:k%queue") == 20);
@@ -303,7 +303,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
         .into_iter()
         .map(|locks| {
             let locks = locks.clone();
-            thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
+            thread::spawn(move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap())
         })
         .collect();
     eventually("the waiters of the other managers are queued, too", || {
@@ -391,7 +391,7 @@ fn waiters_that_are_cancelled_exactly_at_a_release_leave_nothing() {
             let mut waiting: Vec<_> = (0..WAITERS)
                 .map(|number| {
                     let request = managers[number % 2].lock("k").ttl(60 * SECOND).wait(LIMIT);
-                    tokio::spawn(async move { request.run(async |_| ()).await })
+                    tokio::spawn(async move { request.run_value(async |_| ()).await })
                 })
                 .collect();
             eventually("all are queued", || server.run::<usize>("ZCARD lock:k%queue") == WAITERS);

@@ -136,7 +136,7 @@ async fn a_holder_hears_of_a_loss_after_its_engine_has_moved() {
     let locks = manager().await;
     let guard = locks.lock("k").acquire().await.unwrap();
     // It blocks the runtime: the engine has a thread meanwhile.
-    locks.lock("other").run_blocking(|_| ()).unwrap();
+    locks.lock("other").run_value_blocking(|_| ()).unwrap();
     sleep(SECOND).await;
     let start = tokio::time::Instant::now();
     locks.testing().unwrap().take_away("k");
@@ -270,8 +270,8 @@ async fn calls_count_those_who_asked_and_those_who_got_it() {
     // What other managers do is theirs, and a nested call that joins asks no one.
     locks
         .lock("k")
-        .run(async |_| {
-            locks.lock("k").reentrant(true).run(async |_| ()).await.unwrap();
+        .run_value(async |_| {
+            locks.lock("k").reentrant(true).run_value(async |_| ()).await.unwrap();
         })
         .await
         .unwrap();
@@ -302,7 +302,7 @@ fn every_control_works_in_sync_code() {
     node.set_unreachable();
     assert!(matches!(purchase_now(42), Err(LockError::Unavailable { .. })));
     node.recover();
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
 
     node.refuse("NOPERM no");
     assert!(matches!(purchase_now(42), Err(LockError::Misconfigured { .. })));
@@ -310,12 +310,12 @@ fn every_control_works_in_sync_code() {
 
     let start = Instant::now();
     node.set_latency(SECOND / 5);
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
     assert!(start.elapsed() >= SECOND / 5);
     node.recover();
 
     node.hold_for("k", "shop::refund", SECOND / 5).unwrap();
-    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
     assert_eq!(node.calls("stock:42").acquired, 1);
 }
 

@@ -66,7 +66,7 @@ async fn a_body_longer_than_its_ttl_keeps_the_lock() {
     let (begun, start) = (tokio::time::Instant::now(), Instant::now());
     locks
         .lock("k")
-        .run(async |guard| {
+        .run_value(async |guard| {
             sleep(10 * HOUR).await;
             assert!(guard.is_held());
         })
@@ -100,7 +100,7 @@ async fn a_waiter_gets_the_lock_that_expires() {
 async fn a_body_ends_at_its_max_hold() {
     let locks = manager().await;
     let begun = tokio::time::Instant::now();
-    let stuck = locks.lock("k").max_hold(HOUR).run(async |_| pending::<()>().await).await;
+    let stuck = locks.lock("k").max_hold(HOUR).run_value(async |_| pending::<()>().await).await;
     assert!(matches!(stuck, Err(LockError::Lost { reason: LostReason::MaxHold, .. })), "{stuck:?}");
     assert!(begun.elapsed() >= HOUR && begun.elapsed() < HOUR + SECOND, "{:?}", begun.elapsed());
 }
@@ -108,7 +108,7 @@ async fn a_body_ends_at_its_max_hold() {
 #[tokio::test(start_paused = true)]
 async fn a_min_hold_keeps_the_key() {
     let (locks, other) = two().await;
-    locks.lock("k").min_hold(HOUR).run(async |_| ()).await.unwrap();
+    locks.lock("k").min_hold(HOUR).run_value(async |_| ()).await.unwrap();
     sleep(3599 * SECOND).await;
     assert!(other.lock("k").acquire().await.unwrap_err().is_busy());
     sleep(2 * SECOND).await;
@@ -154,7 +154,7 @@ async fn several_keys_and_cohorts_follow_the_clock() {
     let cohort =
         LockManager::builder(format!("memory://{}", unique("cohort"))).cohort(8).connect().await.unwrap();
     let begun = tokio::time::Instant::now();
-    let call = || cohort.lock("k").wait(HOUR).run(async |_| sleep(60 * SECOND).await);
+    let call = || cohort.lock("k").wait(HOUR).run_value(async |_| sleep(60 * SECOND).await);
     let (first, second, third) = tokio::join!(call(), call(), call());
     assert!(first.is_ok() && second.is_ok() && third.is_ok());
     assert!(begun.elapsed() < 200 * SECOND, "{:?}", begun.elapsed());
@@ -223,7 +223,7 @@ async fn a_thread_without_a_runtime_uses_the_clock_of_the_manager() {
 async fn a_test_that_blocks_its_runtime_does_not_hang() {
     let locks = manager().await;
     let theirs = locks.clone();
-    let call = thread::spawn(move || theirs.lock("k").run_blocking(LockGuard::is_held));
+    let call = thread::spawn(move || theirs.lock("k").run_value_blocking(LockGuard::is_held));
     assert_eq!(call.join().unwrap(), Ok(true));
     let guard = locks.lock("k").acquire().await.unwrap();
     sleep(HOUR).await;

@@ -209,7 +209,7 @@ async fn a_tick_whose_record_is_lost_or_whose_lock_is_taken_away() {
             let tick = || locks.lock(&*key).tick(YEAR).tick_missed(missed);
             let is_taken = async || tick().acquire().await.map(drop).map_err(|error| error.kind());
             assert_eq!(locks.last_tick(&key).await.unwrap(), None);
-            tick().run(async |_guard| ()).await.unwrap();
+            tick().run_value(async |_guard| ()).await.unwrap();
             let last = locks.last_tick(&key).await.unwrap().unwrap();
             assert_eq!(is_taken().await, Err(LockErrorKind::TickTaken));
             node.lose_data();
@@ -236,7 +236,7 @@ async fn a_tick_of_a_node_that_is_unreachable_or_refuses() {
             assert_eq!(kind.map_err(|error| error.kind()), Err(LockErrorKind::Unavailable));
         }
         node.recover();
-        tick().wait(LIMIT).run(async |_guard| ()).await.unwrap();
+        tick().wait(LIMIT).run_value(async |_guard| ()).await.unwrap();
         node.refuse();
         for kind in [tick().acquire().await.map(drop), locks.last_tick("k").await.map(drop)] {
             assert_eq!(kind.map_err(|error| error.kind()), Err(LockErrorKind::Misconfigured));
@@ -358,7 +358,7 @@ fn a_slow_node_and_one_that_answers_too_late() {
             locks
                 .lock("k")
                 .wait(LIMIT)
-                .run(async |guard| {
+                .run_value(async |guard| {
                     assert!(guard.remaining() < 30 * SECOND);
                 })
                 .await

@@ -58,7 +58,7 @@ async fn fleet(random: &mut Random, missed: TickMissed) -> (Vec<SystemTime>, u32
                 sleep_until(start + tick * MINUTE + skew * SECOND + late.0 - 8 * SECOND - late.1).await;
                 let request = locks.lock("report").tick(MINUTE).tick_missed(missed).wait(MINUTE / 2);
                 let outcome = request
-                    .run(async |guard| {
+                    .run_value(async |guard| {
                         ran.borrow_mut().push(guard.tick().unwrap());
                         sleep(body).await;
                     })
@@ -90,7 +90,7 @@ async fn a_clock_that_is_set_back_a_little_costs_nothing_and_by_more_the_ticks_i
     let locks = LockManager::connect(format!("memory://{}", unique("back"))).await.unwrap();
     let node = locks.testing().unwrap();
     let tick = async || {
-        let ran = locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+        let ran = locks.lock("report").tick(HOUR).run_value(async |guard| guard.tick().unwrap()).await;
         ran.map_err(|error| error.kind().as_str())
     };
     node.set_time(ten());
@@ -114,7 +114,8 @@ async fn a_timer_runs_once_for_each_of_its_firings_wherever_in_the_tick_it_fires
     {
         let locks = LockManager::connect(format!("memory://{}", unique("phase"))).await.unwrap();
         let node = locks.testing().unwrap();
-        let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+        let tick =
+            async || locks.lock("report").tick(HOUR).run_value(async |guard| guard.tick().unwrap()).await;
         let mut ran = Vec::new();
         for firing in 0..4_u32 {
             // The replicas are as far apart as they may be.
@@ -135,7 +136,7 @@ async fn a_run_by_hand_takes_no_later_tick_and_neither_does_a_longer_tick() {
     let node = locks.testing().unwrap();
     let ran = async |key: &str, length: Duration, at: SystemTime| {
         node.set_time(at);
-        locks.lock(key).tick(length).run(async |_| ()).await.is_ok()
+        locks.lock(key).tick(length).run_value(async |_| ()).await.is_ok()
     };
     assert!(ran("hourly", HOUR, ten()).await);
     assert!(!ran("hourly", HOUR, ten() + 40 * MINUTE).await);
@@ -172,7 +173,7 @@ async fn a_caller_that_can_wait_runs_a_tick_that_is_about_to_be_given_back() {
 async fn a_record_of_a_clock_that_was_far_ahead_is_cleared() {
     let locks = LockManager::connect(format!("memory://{}", unique("cleared"))).await.unwrap();
     let node = locks.testing().unwrap();
-    let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+    let tick = async || locks.lock("report").tick(HOUR).run_value(async |guard| guard.tick().unwrap()).await;
     node.set_time(ten() + 400 * 24 * HOUR);
     tick().await.unwrap();
     node.set_time(ten());
@@ -207,7 +208,7 @@ async fn a_caller_runs_the_tick_of_its_call_however_long_it_waits_and_whatever_t
 async fn the_time_of_the_node_goes_on_with_a_clock_that_is_paused() {
     let locks = LockManager::connect(format!("memory://{}", unique("paused-tick"))).await.unwrap();
     locks.testing().unwrap().set_time(ten());
-    let tick = async || locks.lock("report").tick(HOUR).run(async |guard| guard.tick().unwrap()).await;
+    let tick = async || locks.lock("report").tick(HOUR).run_value(async |guard| guard.tick().unwrap()).await;
     for hour in 0..5 {
         assert_eq!(tick().await, Ok(ten() + hour * HOUR));
         assert!(tick().await.is_err_and(|error| error.is_busy()));

@@ -97,7 +97,7 @@ fn any_key_goes_straight_to_its_node() {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             key.push(letters[usize::try_from(dice >> 33).unwrap() % letters.len()]);
         }
-        locks.lock(&key).run_blocking(|_| ()).unwrap_or_else(|error| panic!("{key}: {error}"));
+        locks.lock(&key).run_value_blocking(|_| ()).unwrap_or_else(|error| panic!("{key}: {error}"));
     }
     for node in cluster.primaries() {
         let errors: String = node.run("INFO errorstats");
@@ -155,7 +155,7 @@ fn a_lock_is_handed_over_as_on_one_server() {
             let locks = &managers[number % 2];
             scope.spawn(move || {
                 for _ in 0..10 {
-                    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+                    locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
                 }
             });
         }
@@ -172,7 +172,7 @@ fn fencing_tokens_grow_while_the_slot_moves() {
     let mut last = 0;
     for round in 0..6 {
         for _ in 0..5 {
-            let fence = locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+            let fence = locks.lock("k").wait(LIMIT).run_value_blocking(LockGuard::fencing_token).unwrap();
             assert!(fence > last, "{fence} after {last}");
             last = fence;
         }
@@ -187,7 +187,7 @@ fn numbers_grow_when_the_slot_gets_older_data() {
     let prefix = format!("{}:", unique("older"));
     let (locks, other, key) = (connect_as(cluster, &prefix), &connect_as(cluster, &prefix), "k");
     let node = cluster.owner_of(&format!("{prefix}{key}"));
-    let mut last = locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap();
+    let mut last = locks.lock(key).run_value_blocking(LockGuard::fencing_token).unwrap();
     let clock = node.run::<Vec<String>>(&format!("KEYS {prefix}*%clock")).remove(0);
     for round in 0..40 {
         // Of three seconds ago; or the server's time was ahead by an hour.
@@ -195,20 +195,21 @@ fn numbers_grow_when_the_slot_gets_older_data() {
             let _: String = node.run(&format!("SET {clock} {}", last - 3_000_000));
         } else {
             let _: String = node.run(&format!("SET {clock} {}", last + 3_600_000_000));
-            last = locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap();
+            last = locks.lock(key).run_value_blocking(LockGuard::fencing_token).unwrap();
             let _: u32 = node.run(&format!("DEL {clock}"));
         }
         let next = if round % 3 == 0 {
             let guard = other.lock(key).acquire_blocking().unwrap();
             let request = locks.lock(key).wait(LIMIT);
             thread::scope(|scope| {
-                let waiter = scope.spawn(move || request.run_blocking(LockGuard::fencing_token).unwrap());
+                let waiter =
+                    scope.spawn(move || request.run_value_blocking(LockGuard::fencing_token).unwrap());
                 thread::sleep(SECOND / 20);
                 drop(guard);
                 waiter.join().unwrap()
             })
         } else {
-            locks.lock(key).run_blocking(LockGuard::fencing_token).unwrap()
+            locks.lock(key).run_value_blocking(LockGuard::fencing_token).unwrap()
         };
         assert!(next > last, "{next} after {last} in round {round}");
         last = next;
@@ -452,7 +453,7 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     assert!(!tried.is_busy() && start.elapsed() < 5 * SECOND, "{tried} after {:?}", start.elapsed());
     assert!(matches!(tried, LockError::Unavailable { .. }), "{tried:?}");
     for request in others {
-        request.run_blocking(|_| ()).unwrap();
+        request.run_value_blocking(|_| ()).unwrap();
     }
     eventually("the lock is there again", || {
         locks.inspect_blocking("k").is_ok_and(|found| found.is_some_and(|info| info.waiters() == 1))
@@ -462,7 +463,7 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     drop(waiter.join().unwrap());
     // The lost node returns as a replica.
     cluster.nodes[lost].restart();
-    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -558,7 +559,11 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
         for (number, locks) in waiters.into_iter().enumerate() {
             let order = &order;
             scope.spawn(move || {
-                locks.lock("k").wait(LIMIT).run_blocking(|_| order.lock().unwrap().push(number)).unwrap();
+                locks
+                    .lock("k")
+                    .wait(LIMIT)
+                    .run_value_blocking(|_| order.lock().unwrap().push(number))
+                    .unwrap();
             });
             eventually("the waiter is queued", || {
                 a.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() as usize == number + 1)

@@ -69,7 +69,7 @@ fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let calls: Vec<_> =
-            (0..200).map(|n| tokio::spawn(locks.lock(format!("many{n}")).run(async |_| ()))).collect();
+            (0..200).map(|n| tokio::spawn(locks.lock(format!("many{n}")).run_value(async |_| ()))).collect();
         for call in calls {
             call.await.unwrap().unwrap();
         }
@@ -120,7 +120,7 @@ fn with_too_few_replicas_it_is_given_back() {
     assert!(start.elapsed() < LIMIT / 2);
     assert!(!outcome.unwrap_err().is_busy());
     eventually("the lock is released", || servers.primary.keys().is_empty());
-    one.lock("k").run_blocking(|_| ()).unwrap();
+    one.lock("k").run_value_blocking(|_| ()).unwrap();
 
     // A grant by a push is not held without the replicas either; the lock goes to the next waiter.
     let guard = one.lock("k").acquire_blocking().unwrap();
@@ -157,7 +157,7 @@ fn with_too_few_replicas_it_is_given_back() {
     eventually("no key is left", || servers.primary.keys().is_empty());
 
     servers.replicas[0].resume();
-    eventually("the lock can be taken again", || all.lock("k").run_blocking(|_| ()).is_ok());
+    eventually("the lock can be taken again", || all.lock("k").run_value_blocking(|_| ()).is_ok());
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn with_frozen_replicas_a_call_ends_at_its_limit() {
     let servers = start();
     let builder = LockManager::builder(servers.primary.url()).replicas(1).io_timeout(20 * SECOND);
     let locks = builder.connect_blocking().unwrap();
-    locks.lock("k").run_blocking(|_| ()).unwrap();
+    locks.lock("k").run_value_blocking(|_| ()).unwrap();
     for replica in &servers.replicas {
         replica.pause();
     }
@@ -208,7 +208,7 @@ fn a_connection_that_has_ended_is_made_again() {
     let servers = start();
     let locks = servers.connect(1);
     for _ in 0..5 {
-        locks.lock("k").run_blocking(|_| ()).unwrap();
+        locks.lock("k").run_value_blocking(|_| ()).unwrap();
         // Closes the connection that asks for confirmations. The server skips the test's own.
         let _: i32 = servers.primary.run("CLIENT KILL TYPE normal");
     }
@@ -249,7 +249,7 @@ fn the_record_of_a_retried_tick_is_on_the_replicas_when_its_call_returns() {
     for n in 0..20 {
         let key = format!("job{n}");
         let request = locks.lock(&key).tick(60 * SECOND).tick_missed(TickMissed::Retry);
-        request.run_blocking(|_| ()).unwrap();
+        request.run_value_blocking(|_| ()).unwrap();
         for replica in &servers.replicas {
             assert_eq!(replica.run::<u32>(&format!("EXISTS lock:{key}%queue%tick")), 1);
         }
@@ -257,7 +257,7 @@ fn the_record_of_a_retried_tick_is_on_the_replicas_when_its_call_returns() {
     // The replicas leave while a body runs. It has run, and its value says so; the release says the rest.
     let request = || locks.lock("k").tick(60 * SECOND).tick_missed(TickMissed::Retry);
     let guard = request().acquire_blocking().unwrap();
-    let value = locks.lock("v").tick(60 * SECOND).tick_missed(TickMissed::Retry).run_blocking(|_| {
+    let value = locks.lock("v").tick(60 * SECOND).tick_missed(TickMissed::Retry).run_value_blocking(|_| {
         for replica in &servers.replicas {
             let _: String = replica.run("REPLICAOF NO ONE");
         }

@@ -165,7 +165,7 @@ fn who_is_asked_and_why_in_vain_is_told() {
         assert!(matches!(refused(url, &["redis+sentinel://"]), LockError::InvalidUrl { .. }));
     }
     let url = format!("{nobody}?sentinel_password=s:cret");
-    LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    LockManager::connect_blocking(&url).unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
 
     // The user and the database of the URL are for the primary, not for the sentinels.
     let _: String = primary.run("ACL SETUSER shop on >pass ~* &* +@all");

@@ -14,7 +14,7 @@ fn runs_each_tick_once(locks: &LockManager, others: &LockManager) {
             let key = format!("{key}:{missed:?}");
             let tick = |locks: &LockManager| locks.lock(&key).tick(YEAR).tick_missed(missed);
             assert_eq!(others.last_tick_blocking(&key).unwrap(), None);
-            tick(locks).run_blocking(|_| ()).unwrap();
+            tick(locks).run_value_blocking(|_| ()).unwrap();
             for locks in [others, locks] {
                 let error = tick(locks).acquire_blocking().map(drop).unwrap_err();
                 assert_eq!(error.kind(), LockErrorKind::TickTaken, "{key}");

@@ -128,7 +128,7 @@ fn a_client_shows_its_certificate_where_that_is_wanted() {
     let builder = trusting(&authority).tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
     let text = format!("{builder:?}");
     assert!(!text.contains("BEGIN") && !text.contains("tls"), "{text}");
-    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    builder.connect_blocking().unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
 
     refused(trusting(&authority), "it wants a certificate of ours");
     let other = Authority::new();
@@ -209,7 +209,7 @@ fn the_authorities_of_the_system_are_trusted() {
 #[ignore = "runs in a process of its own"]
 fn connects_without_settings() {
     let url = std::env::var("REDLOCK_URL").unwrap();
-    LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    LockManager::connect_blocking(&url).unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn sentinels_and_their_primary_are_encrypted() {
     let builder = LockManager::builder(url("rediss+sentinel")).tls_ca(authority.pem("ca.pem"));
     refused(builder.clone(), "it wants a certificate of ours");
     let builder = builder.tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
-    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    builder.connect_blocking().unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
     let plain = LockManager::connect_blocking(url("redis+sentinel")).map(drop);
     assert!(matches!(plain, Err(LockError::Unavailable { .. })), "{plain:?}");
 }
@@ -304,11 +304,11 @@ fn an_address_that_a_node_announces_is_checked() {
         let shards: redis::Value = asked.run("CLUSTER SLOTS");
         format!("{shards:?}").matches("localhost").count() >= 6
     });
-    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    builder.connect_blocking().unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
 }
 
 #[test]
 fn a_server_without_tls_does_as_before() {
     let server = RedisServer::start();
-    LockManager::connect_blocking(server.url()).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    LockManager::connect_blocking(server.url()).unwrap().lock("k").run_value_blocking(|_| ()).unwrap();
 }

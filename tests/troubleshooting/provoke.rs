@@ -187,13 +187,13 @@ pub(crate) fn a_far_server() -> LockError {
 
 pub(crate) fn a_nested_call() -> LockError {
     let locks = LockManager::connect_blocking("memory://nested").unwrap();
-    locks.lock("k").run_blocking(|_| locking(&locks)).unwrap()
+    locks.lock("k").run_value_blocking(|_| locking(&locks)).unwrap()
 }
 
 pub(crate) fn a_reader_that_writes() -> LockError {
     let locks = LockManager::connect_blocking("memory://a-reader-that-writes").unwrap();
     let write = || locks.lock("k").reentrant(true).acquire_blocking().unwrap_err();
-    locks.lock("k").shared().run_blocking(|_| write()).unwrap()
+    locks.lock("k").shared().run_value_blocking(|_| write()).unwrap()
 }
 
 pub(crate) fn readers_over_a_quorum() -> LockError {
@@ -229,7 +229,7 @@ pub(crate) fn deleted_meanwhile() -> LockError {
 pub(crate) fn its_lease_ended() -> LockError {
     let locks = LockManager::connect_blocking("memory://lease").unwrap();
     let request = locks.lock("k").ttl(Duration::from_millis(50)).renew(false);
-    runtime().block_on(request.run(async |guard| guard.lost().await)).unwrap_err()
+    runtime().block_on(request.run_value(async |guard| guard.lost().await)).unwrap_err()
 }
 
 #[cfg(not(feature = "testing"))]

@@ -103,7 +103,9 @@ impl Client for Ours {
             Wants::ToWrite => request,
             Wants::APermit => request.permits(PERMITS),
         };
-        Box::pin(async move { request.run(async |_| body.await).await.map_err(|error| error.to_string()) })
+        Box::pin(
+            async move { request.run_value(async |_| body.await).await.map_err(|error| error.to_string()) },
+        )
     }
 }
 

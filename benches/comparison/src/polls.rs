@@ -65,9 +65,11 @@ fn spin<T>(future: impl Future<Output = T>) -> T {
 pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     const IN_A_ROUND: usize = 10;
     let locks = LockManager::connect_blocking(servers.redis.url()).unwrap();
-    let one =
-        |policy| spin(locks.lock("polls").ttl(TTL).on_lost(policy).run(async |_| body().await)).unwrap();
-    let two = || spin(locks.lock_all(["polls:1", "polls:2"]).ttl(TTL).run(async |_| body().await)).unwrap();
+    let one = |policy| {
+        spin(locks.lock("polls").ttl(TTL).on_lost(policy).run_value(async |_| body().await)).unwrap()
+    };
+    let two =
+        || spin(locks.lock_all(["polls:1", "polls:2"]).ttl(TTL).run_value(async |_| body().await)).unwrap();
     let mut alone = || (0..IN_A_ROUND).map(|_| spin(body())).collect();
     let mut guarded = || (0..IN_A_ROUND).map(|_| one(OnLost::Cancel)).collect();
     let mut finishes = || (0..IN_A_ROUND).map(|_| one(OnLost::Finish)).collect();

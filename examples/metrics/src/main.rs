@@ -41,7 +41,7 @@ async fn shop(locks: LockManager, nth: usize) {
 async fn reports(locks: LockManager) -> Result<(), LockError> {
     loop {
         let request = locks.lock("report:2026-11-22").label("nightly-report").wait(Duration::from_secs(5));
-        request.run(async |_| sleep(Duration::from_millis(20)).await).await?;
+        request.run_value(async |_| sleep(Duration::from_millis(20)).await).await?;
     }
 }
 

@@ -548,7 +548,7 @@ fn the_last_tick_is_shown_and_cleared() {
 
     let locks = LockManager::connect_blocking(server.url()).unwrap();
     let hourly =
-        || locks.lock("report").label("reports").tick(Duration::from_secs(3600)).run_blocking(|_| ());
+        || locks.lock("report").label("reports").tick(Duration::from_secs(3600)).run_value_blocking(|_| ());
     hourly().unwrap();
     let shown = || said(&server.url(), &["tick", "show", "report"]).out;
     let out = shown();

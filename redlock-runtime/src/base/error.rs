@@ -429,7 +429,7 @@ impl LockError {
     ///
     /// let locks = LockManager::connect_blocking("memory://retry-after-example")?;
     /// let purchase = || locks.lock("stock:42").label("purchase");
-    /// purchase().run_blocking(|_guard| sleep(Duration::from_millis(50)))?;
+    /// purchase().run_value_blocking(|_guard| sleep(Duration::from_millis(50)))?;
     ///
     /// let _guard = purchase().acquire_blocking()?;
     /// let after = purchase().acquire_blocking().unwrap_err().retry_after();

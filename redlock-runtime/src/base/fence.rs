@@ -42,7 +42,7 @@ use crate::base::store_error::StoreError;
 /// }
 ///
 /// let locks = LockManager::builder("memory://fence").prefix("shop:").connect_blocking()?;
-/// let fence = || locks.lock("ledger").run_blocking(|guard| guard.fences().next());
+/// let fence = || locks.lock("ledger").run_value_blocking(|guard| guard.fences().next());
 /// let (Some(early), Some(late)) = (fence()?, fence()?) else { return Ok(()) };
 /// assert_eq!((early.key(), early.name()), ("ledger", "shop:ledger"));
 ///

@@ -136,7 +136,8 @@ type SqliteBank = sqlx::SqlitePool;
 #[tokio::test]
 async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
     let ((_file, bank), locks) = (sqlite().await, manager().await);
-    let early = locks.lock("account:7").run(async |guard| guard.fences().next().unwrap()).await.unwrap();
+    let early =
+        locks.lock("account:7").run_value(async |guard| guard.fences().next().unwrap()).await.unwrap();
     let late = locks.lock("account:7").acquire().await.unwrap();
     let mut tx = bank.start().await;
     late.fence_in(&mut tx).await.unwrap();
@@ -154,7 +155,8 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
 async fn a_holder_may_write_in_many_transactions_and_an_aborted_one_leaves_nothing() {
     let ((_file, bank), locks) = (sqlite().await, manager().await);
     bank.open(7).await;
-    let early = locks.lock("account:7").run(async |guard| guard.fences().next().unwrap()).await.unwrap();
+    let early =
+        locks.lock("account:7").run_value(async |guard| guard.fences().next().unwrap()).await.unwrap();
     let late = locks.lock("account:7").acquire().await.unwrap();
     let mut tx = bank.start().await;
     late.fence_in(&mut tx).await.unwrap();

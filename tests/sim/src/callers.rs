@@ -70,7 +70,7 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
         What::Nested(number) => {
             let (outer, inner) = (locks.lock(key(number)), || locks.lock(key(number)).reentrant(true));
             let outer = unfenced(outer.wait(NESTED_WAIT));
-            let outcome = outer.run(async |_guard| {
+            let outcome = outer.run_value(async |_guard| {
                 let joins = joins(inner());
                 // The body's own task has it, and draws a fencing token.
                 drop(inner().wait(NESTED_WAIT).acquire().await?);
@@ -262,7 +262,7 @@ async fn run_in_background(id: CallId, hold: &Hold, request: LockRequest) -> Res
         body(hold, guard).await;
         judge(|oracle| oracle.ends(id, Duration::ZERO));
     };
-    request.release_in_background(true).run(body).await
+    request.release_in_background(true).run_value(body).await
 }
 
 /// The caller gives its lock away.

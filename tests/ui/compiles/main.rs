@@ -14,6 +14,7 @@ mod own_task;
 mod readme;
 mod renamed_crate;
 mod return_types;
+mod run_by_hand;
 mod send;
 mod shadowed_names;
 mod spawned;

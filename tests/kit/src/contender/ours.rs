@@ -55,6 +55,6 @@ pub struct Run(pub LockManager);
 impl Client for Run {
     fn locked(&self, key: String, wait: Duration, body: Body) -> Outcome<'_> {
         let request = self.0.lock(key).ttl(TTL).wait(wait);
-        Box::pin(async move { request.run(async |_| body.await).await.map_err(in_words) })
+        Box::pin(async move { request.run_value(async |_| body.await).await.map_err(in_words) })
     }
 }

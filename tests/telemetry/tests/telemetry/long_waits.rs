@@ -62,13 +62,13 @@ async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_
         async move { import(&others, &name, until).await }
     });
     eventually("it is held", || others.inspect_blocking(&key).unwrap().is_some());
-    let in_front = tokio::spawn(others.lock(&*key).wait(30 * SECOND).run(async |_| ()));
+    let in_front = tokio::spawn(others.lock(&*key).wait(30 * SECOND).run_value(async |_| ()));
     eventually("one waits", || waiters(&others, &key) == 1);
     let queue: Vec<String> = server.run(&format!("ZRANGE lock:{key}%queue 0 9"));
     assert!(queue.len() == 1 && queue[0].contains('@'), "as docs/operating.md tells operators: {queue:?}");
     let request = info_span!("request");
     let waits = tokio::spawn(
-        ours.lock(&*key).label("report").wait(30 * SECOND).run(async |_| ()).instrument(request),
+        ours.lock(&*key).label("report").wait(30 * SECOND).run_value(async |_| ()).instrument(request),
     );
     eventually("again after four times as long", || warnings(&key).len() == 2);
     for (warning, at_least) in warnings(&key).iter().zip([LIMIT, 4 * LIMIT]) {

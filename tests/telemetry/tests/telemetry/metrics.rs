@@ -96,7 +96,7 @@ fn each_call_counts_once_with_its_outcome() {
         assert_eq!((error.kind().as_str(), seen.attempts(outcome)), (outcome, 1.0));
     }
     drop(held);
-    let deadlock = request("k").run_blocking(|_| request("k").acquire_blocking().err()).unwrap();
+    let deadlock = request("k").run_value_blocking(|_| request("k").acquire_blocking().err()).unwrap();
     assert!(matches!(deadlock, Some(LockError::Deadlock { .. })));
     assert_eq!(seen.attempts("deadlock"), 1.0);
     locks.shutdown_blocking(SECOND).unwrap();
@@ -110,7 +110,7 @@ fn a_tick_and_a_body_that_runs_once_are_counted_as_ran_taken_and_replayed() {
     let locks = memory();
     let (seen, day) = (Seen::new("tick"), 24 * 3600 * SECOND);
     let tick = || locks.lock("tick").label(&*seen.lock).tick(7 * day);
-    assert!(tick().run_blocking(|_guard| seen.holding()) == Ok(1.0));
+    assert!(tick().run_value_blocking(|_guard| seen.holding()) == Ok(1.0));
     for taken in [1.0, 2.0] {
         assert_eq!(tick().acquire_blocking().unwrap_err().kind(), LockErrorKind::TickTaken);
         assert_eq!((seen.attempts("ran"), seen.attempts("taken")), (1.0, taken));
@@ -199,7 +199,7 @@ async fn a_future_that_is_dropped_while_it_waits_is_cancelled() {
 async fn a_body_that_is_dropped_ends_its_hold() {
     let (seen, locks) = (Seen::new("body"), memory());
     {
-        let held = locks.lock("k").label(&*seen.lock).run(async |_| std::future::pending::<()>().await);
+        let held = locks.lock("k").label(&*seen.lock).run_value(async |_| std::future::pending::<()>().await);
         let mut held = pin!(held);
         while seen.holding() < 1.0 {
             assert!(poll_once(held.as_mut()).is_pending());
@@ -297,7 +297,7 @@ async fn a_nested_call_is_part_of_the_outer_hold() {
     let (seen, locks) = (Seen::new("nested"), memory());
     let (label, inner) = (&*seen.lock, locks.clone());
     let request = |keys: &[&str]| inner.lock_all(keys.iter().copied()).label(label).reentrant(true);
-    let outer = locks.lock("k").label(label).run(async |_| {
+    let outer = locks.lock("k").label(label).run_value(async |_| {
         let joined = request(&["k"]).acquire().await.unwrap();
         assert_eq!((seen.holding(), seen.attempts("joined"), seen.attempts("acquired")), (1.0, 1.0, 1.0));
         drop(joined);
@@ -327,12 +327,12 @@ fn several_keys_are_one_wait_and_one_hold() {
 async fn a_panic_ends_the_hold() {
     let (seen, locks) = (Seen::new("panic"), memory());
     let request = || locks.lock("k").label(&*seen.lock);
-    let blocking = AssertUnwindSafe(|| request().run_blocking(|_| panic!("on purpose")));
+    let blocking = AssertUnwindSafe(|| request().run_value_blocking(|_| panic!("on purpose")));
     assert!(catch_unwind(blocking).is_err());
     let (manager, label) = (locks.clone(), seen.lock.clone());
     let task = tokio::spawn(async move {
         let body = async |_: &redlocked::LockGuard| panic!("on purpose");
-        manager.lock("k").label(label).wait(SECOND).run(body).await
+        manager.lock("k").label(label).wait(SECOND).run_value(body).await
     });
     assert!(task.await.is_err());
     seen.have_ended(2, 2);
@@ -353,7 +353,7 @@ fn a_gauge_is_lowered_where_it_was_raised() {
 async fn a_body_that_finishes_without_its_lock_counts_as_lost() {
     let (seen, locks) = (Seen::new("finish"), memory());
     let request = locks.lock("k").label(&*seen.lock).ttl(Duration::from_millis(20)).renew(false);
-    request.on_lost(OnLost::Finish).run(async |guard| guard.lost().await).await.unwrap();
+    request.on_lost(OnLost::Finish).run_value(async |guard| guard.lost().await).await.unwrap();
     assert_eq!(seen.lost("expired"), 1.0);
     seen.have_ended(1, 1);
 }
@@ -370,7 +370,7 @@ fn hand_overs_are_counted_by_their_way() {
             for _ in 0..5 {
                 scope.spawn(|| {
                     let request = locks.lock("k").label(&*seen.lock).wait(30 * SECOND);
-                    request.run_blocking(|_| thread::sleep(Duration::from_millis(20))).unwrap();
+                    request.run_value_blocking(|_| thread::sleep(Duration::from_millis(20))).unwrap();
                 });
             }
             eventually("all wait", || seen.waiting() == 5.0);

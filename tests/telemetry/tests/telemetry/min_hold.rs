@@ -31,7 +31,7 @@ fn a_release_that_comes_too_late_for_a_min_hold_is_in_the_log() {
                 proxy.refuse(outage);
                 "the result"
             };
-            let result = locks.lock(&**key).ttl(SECOND).min_hold(min_hold).run_blocking(body);
+            let result = locks.lock(&**key).ttl(SECOND).min_hold(min_hold).run_value_blocking(body);
             assert_eq!(result.unwrap(), "the result");
         }
         eventually("its ttl is over", || server.run::<i32>(&format!("EXISTS lock:{late}")) == 0);

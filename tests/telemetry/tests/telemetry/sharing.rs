@@ -25,7 +25,7 @@ fn both_spans_of_a_call_have_the_kind_of_its_lock() {
     on_both(|locks| {
         let spans_have = |kind: &str, with: fn(LockRequest) -> LockRequest| {
             let key = unique(kind);
-            with(locks.lock(&*key)).run_blocking(|_guard| ()).unwrap();
+            with(locks.lock(&*key)).run_value_blocking(|_guard| ()).unwrap();
             let seen: Vec<_> =
                 spans(&key).iter().map(|span| (span.name, span.fields["kind"].clone())).collect();
             assert_eq!(seen, [("lock_wait", kind.to_owned()), ("lock_hold", kind.to_owned())]);

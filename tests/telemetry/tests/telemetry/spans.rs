@@ -149,8 +149,8 @@ async fn opentelemetry_is_told_of_a_span_that_failed_and_why() {
 #[tokio::test]
 async fn a_nested_call_has_a_wait_and_stays_inside_the_outer_hold() {
     let (locks, key) = (memory(), unique("nested"));
-    let inner = || locks.lock(&*key).reentrant(true).run(async |_| info!(inside = key, "body"));
-    locks.lock(&*key).run(async |_| inner().await.unwrap()).await.unwrap();
+    let inner = || locks.lock(&*key).reentrant(true).run_value(async |_| info!(inside = key, "body"));
+    locks.lock(&*key).run_value(async |_| inner().await.unwrap()).await.unwrap();
     assert_eq!(
         closed(&key),
         ["lock_wait(acquired) < -", "lock_hold(released) < -", "lock_wait(joined) < lock_hold"]
@@ -174,7 +174,7 @@ async fn a_wait_says_how_many_were_in_front() {
     let held = locks.lock(&*key).acquire().await.unwrap();
     let mut waiting = Vec::new();
     for waiters in 1..=3 {
-        waiting.push(tokio::spawn(locks.lock(&*key).wait(30 * SECOND).run(async |_| ())));
+        waiting.push(tokio::spawn(locks.lock(&*key).wait(30 * SECOND).run_value(async |_| ())));
         while locks.inspect(&key).await.unwrap().is_none_or(|info| info.waiters() < waiters) {}
     }
     drop(held);
@@ -191,7 +191,7 @@ async fn a_wait_says_how_many_were_in_front() {
 fn the_wait_for_a_tick_and_for_a_body_that_runs_once_says_whether_this_caller_runs() {
     let (locks, key, once_key) = (memory(), unique("tick"), unique("once"));
     let week = 7 * 86_400 * SECOND;
-    let tick = || locks.lock(&*key).tick(week).run_blocking(|_guard| ());
+    let tick = || locks.lock(&*key).tick(week).run_value_blocking(|_guard| ());
     assert_eq!(tick().and_then(|()| tick()).unwrap_err().kind(), LockErrorKind::TickTaken);
     assert_eq!(closed(&key), ["lock_wait(ran) < -", "lock_hold(released) < -", "lock_wait(taken) < -"]);
     for _ in 0..2 {

@@ -94,7 +94,7 @@ impl Caller {
             let lasts = Duration::from_millis(lasts[self.random.index(4)]);
             let changes: Vec<_> = (0..changes).map(|_| self.another_ttl()).collect();
             let call = CallReport::begin(call_params, &self.ticker);
-            let outcome = request.wait(wait).run(async |guard| {
+            let outcome = request.wait(wait).run_value(async |guard| {
                 call.enters();
                 keep(guard, call_params, lasts, &changes).await;
                 call.leaves();
@@ -215,7 +215,7 @@ impl Caller {
         let sees_its_guard = self.random.percent(50);
         let call = CallReport::begin(call_params, &self.ticker);
         let outcome = if sees_its_guard {
-            let outcome = request.run(async |guard| {
+            let outcome = request.run_value(async |guard| {
                 call.enters();
                 stay(guard, call_params, steps, blocks).await;
                 call.leaves();
@@ -293,7 +293,7 @@ impl Caller {
         let keys = params.map(|call_params| key(call_params.key));
         let request = self.locks.lock_all(keys.clone()).ttl(call_params.ttl).wait(call_params.wait);
         let call = CallReport::begin(CallParams { key: SEVERAL, ..call_params }, &self.ticker);
-        let outcome = request.run(async |guard| {
+        let outcome = request.run_value(async |guard| {
             call.enters();
             let [first, second] = [0, 1].map(|one| {
                 let fence = guard.fencing_token_of(&keys[one]).expect("it is one of them");

@@ -59,7 +59,7 @@ impl Caller {
             let stays = if nth == 0 { first_stays } else { Duration::ZERO };
             calls.spawn_local(async move {
                 let call = CallReport::begin(call_params, &ticker);
-                let outcome = request.run(async |guard| {
+                let outcome = request.run_value(async |guard| {
                     call.enters();
                     if let Some(report) = HoldReport::begin(guard, call_params) {
                         sleep_if_any(stays).await;
@@ -100,7 +100,7 @@ impl Caller {
             busy.spawn_local(async move {
                 while !*ended.borrow() {
                     let hot = format!("hot:{}", number % (TASKS / 2));
-                    let _ = locks.lock(hot).wait(Duration::from_secs(1)).run(async |_| ()).await;
+                    let _ = locks.lock(hot).wait(Duration::from_secs(1)).run_value(async |_| ()).await;
                 }
             });
         }
