@@ -3,6 +3,7 @@
 use std::env;
 use std::sync::{PoisonError, RwLock};
 
+use crate::base::environment;
 use crate::base::error::LockError;
 use crate::manager::LockManager;
 
@@ -19,7 +20,7 @@ impl Global {
     fn manager(&self) -> Option<LockManager> {
         match self {
             Self::Set(manager) => Some(manager.clone()),
-            Self::OfEnvironment(manager) => (!ignores_environment()).then(|| manager.clone()),
+            Self::OfEnvironment(manager) => (!environment::is_ignored()).then(|| manager.clone()),
         }
     }
 }
@@ -27,21 +28,13 @@ impl Global {
 /// The address for a program that does not call `set_global`: the first of these variables that is
 /// not empty.
 fn url_of_environment() -> Option<String> {
-    if ignores_environment() {
+    if environment::is_ignored() {
         return None;
     }
     ["REDLOCK_URL", "REDIS_URL"]
         .into_iter()
         .filter_map(|name| env::var(name).ok())
         .find(|url| !url.is_empty())
-}
-
-/// The environment of a test may name the server of production.
-fn ignores_environment() -> bool {
-    #[cfg(feature = "testing")]
-    return crate::testing::ignores_environment();
-    #[cfg(not(feature = "testing"))]
-    false
 }
 
 impl LockManager {

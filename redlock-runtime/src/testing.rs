@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::base::environment;
 use crate::base::error::{Holder, LockError};
 use crate::base::key;
 use crate::base::token::Token;
@@ -18,13 +18,6 @@ use crate::options::Sharing;
 
 thread_local! {
     static HERE: RefCell<Option<LockManager>> = const { RefCell::new(None) };
-}
-
-static IGNORES_ENVIRONMENT: AtomicBool = AtomicBool::new(false);
-
-/// True in a process that has used [`Testing`].
-pub(crate) fn ignores_environment() -> bool {
-    IGNORES_ENVIRONMENT.load(Ordering::Relaxed)
 }
 
 /// The process-wide manager of this thread, if a test has set one.
@@ -181,7 +174,7 @@ impl Testing {
     /// assert!(matches!(LockManager::global(), Err(LockError::NotConfigured)));
     /// ```
     pub fn ignore_environment() {
-        IGNORES_ENVIRONMENT.store(true, Ordering::Relaxed);
+        environment::ignore();
     }
 
     /// The manager that this was made from: for a function with `manager = …`, or a type that has

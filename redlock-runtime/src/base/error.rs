@@ -13,6 +13,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::base::environment;
 use crate::base::limit::Limit;
 use crate::base::outcome::LostReason;
 use crate::base::owner::Owner;
@@ -499,7 +500,6 @@ impl LockError {
 const NOT_CONFIGURED: &str = "no lock manager is configured: call `LockManager::set_global` at startup, or set REDLOCK_URL or \
                               REDIS_URL";
 
-#[cfg(feature = "testing")]
 const NOT_CONFIGURED_IN_A_TEST: &str = "no lock manager is configured for this thread: keep the value of \
                                         `locks.testing()?.global_here()` in the test, on the thread that makes the call, or \
                                         call `LockManager::set_global` where the code runs on several threads; in a process \
@@ -507,11 +507,7 @@ const NOT_CONFIGURED_IN_A_TEST: &str = "no lock manager is configured for this t
 
 /// A test is told what a test can do.
 fn not_configured() -> &'static str {
-    #[cfg(feature = "testing")]
-    if crate::testing::ignores_environment() {
-        return NOT_CONFIGURED_IN_A_TEST;
-    }
-    NOT_CONFIGURED
+    if environment::is_ignored() { NOT_CONFIGURED_IN_A_TEST } else { NOT_CONFIGURED }
 }
 
 const NOT_LOCKED: &str = "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of \

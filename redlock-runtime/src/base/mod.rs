@@ -5,6 +5,7 @@ pub(crate) mod alarm;
 pub(crate) mod capabilities;
 pub(crate) mod clock;
 pub(crate) mod credentials;
+pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod heartbeat;
