@@ -114,7 +114,7 @@ fn a_server_that_may_evict_is_read_from_and_the_rest_needs_a_word() {
         let refused = said(&server.url(), &words);
         assert_eq!(refused.code, Some(78), "{changes}: {}", refused.err);
         assert!(
-            refused.err.contains("allkeys-lru") && refused.err.contains("allow_eviction"),
+            refused.err.contains("allkeys-lru") && refused.err.contains("--allow-eviction"),
             "{}",
             refused.err
         );
