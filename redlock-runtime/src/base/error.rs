@@ -505,7 +505,7 @@ const NOT_CONFIGURED_IN_A_TEST: &str = "no lock manager is configured for this t
                                         call `LockManager::set_global` where the code runs on several threads; in a process \
                                         that uses `Testing`, REDLOCK_URL and REDIS_URL do not count";
 
-/// A test is told what a test can do.
+/// In a process that uses `Testing`, the message names what a test can do.
 fn not_configured() -> &'static str {
     if environment::is_ignored() { NOT_CONFIGURED_IN_A_TEST } else { NOT_CONFIGURED }
 }
