@@ -463,8 +463,8 @@ impl LockRequest {
     ///
     /// With [`TickMissed::Retry`] a run has ended well when its guard was
     /// [released](crate::LockGuard::release), the lock was still held, and nobody has called
-    /// [`fail_tick`](crate::LockGuard::fail_tick). A guard that is dropped has not ended well. A body
-    /// of [`run`](Self::run) or an annotated function that returns an `Err` has not, either.
+    /// [`fail_tick`](crate::LockGuard::fail_tick). A run has failed when its guard is dropped, and when
+    /// an annotated function or the body of [`run`](Self::run) returns an `Err`.
     /// [`run_value`](Self::run_value) does not look at what its body returns.
     ///
     /// # Examples

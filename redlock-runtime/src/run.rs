@@ -611,8 +611,8 @@ pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R 
 }
 
 impl LockRequest {
-    /// Acquires the lock, runs `body`, and releases it. Returns the result of the body, or the error
-    /// of the lock, converted as `?` does.
+    /// Acquires the lock, runs `body`, and releases it. Returns the result of the body. An error of the
+    /// lock is converted into the error type of the body, as `?` converts it.
     ///
     /// The lease is checked before each poll of the body. When it cannot be renewed in time, the
     /// body is dropped before the server may give the lock to another caller;
