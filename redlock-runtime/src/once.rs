@@ -30,7 +30,7 @@ const LARGEST_RESULT: usize = 64 * 1024;
 /// A request whose body runs once: later callers of the same key get its result.
 ///
 /// [`LockRequest::once`] makes it. What it cannot promise is the first paragraph of [its
-/// page](../redlocked/docs/once/index.html).
+/// page](../../redlocked/docs/once/index.html).
 ///
 /// # Examples
 ///

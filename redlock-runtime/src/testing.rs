@@ -33,7 +33,7 @@ pub(crate) fn global_here() -> Option<LockManager> {
 /// name. No call waits or blocks. An engine hears of it when its runtime runs it next: an async
 /// test awaits something, such as the call under test.
 ///
-/// [Testing](../redlocked/docs/testing/index.html) shows whole tests.
+/// [Testing](../../redlocked/docs/testing/index.html) shows whole tests.
 ///
 /// # Examples
 ///

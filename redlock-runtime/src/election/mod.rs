@@ -41,7 +41,7 @@ const LABEL: &str = "election";
 /// [`LockManager::election`] makes it. A clone is the same candidate: of all its clones at most one
 /// body runs at a time, also when a sync body goes on after its term.
 ///
-/// [When a leader, when a lock](../redlocked/docs/leader/index.html) has whole programs.
+/// [When a leader, when a lock](../../redlocked/docs/leader/index.html) has whole programs.
 ///
 /// # Examples
 ///
