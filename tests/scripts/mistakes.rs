@@ -230,7 +230,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("includes/grant_next", "if string.byte(kind) == 110 then return admit_waiters() end", "", random),
     mistake("commands/release", "(is_fenced or string.byte(first, -1) == 100)", "true", random),
     mistake("commands/release", "redis.call('ZREM', queue, unpack(places))", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
-    mistake("commands/release", "not tells_another and", "", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
+    mistake("commands/release", "and next_inbox ~= inbox and not to_tell[1]", "and false", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/release", "is_fenced and '' or followers_of(", "followers_of(", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/release", "' .. mark .. followers .. '", "' .. mark .. '", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/acquire", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),

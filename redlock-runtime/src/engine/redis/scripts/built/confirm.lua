@@ -10,8 +10,9 @@
 
 -- Returns the value of a lock without that, if it is that of this token.
 local function without_time(value, token)
-  if type(value) ~= 'string' or string.sub(value, 1, #token + 1) ~= token .. '=' then return value end
-  return token .. (string.sub(value, -1) == '!' and '!' or '')
+  -- Looks at one letter first: each text that is made costs as much as half a command.
+  if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
+  return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
 local function extend(lock, token, ttl, exactly)
   local value = redis.pcall('GETRANGE', lock, '0', '512')
@@ -38,7 +39,7 @@ local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 -- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
 -- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
 local function parse(value)
-  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end

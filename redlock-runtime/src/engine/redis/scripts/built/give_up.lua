@@ -8,8 +8,9 @@
 
 -- Returns the value of a lock without that, if it is that of this token.
 local function without_time(value, token)
-  if type(value) ~= 'string' or string.sub(value, 1, #token + 1) ~= token .. '=' then return value end
-  return token .. (string.sub(value, -1) == '!' and '!' or '')
+  -- Looks at one letter first: each text that is made costs as much as half a command.
+  if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
+  return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
 local holder = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then holder = redis.call('GET', KEYS[1]) end

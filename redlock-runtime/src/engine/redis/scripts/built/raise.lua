@@ -14,7 +14,10 @@ local now
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
-    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+    local micros = seconds_and_micros[2]
+    -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
+    if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
+    now = seconds_and_micros[1] .. micros
   end
   return now
 end
@@ -35,7 +38,9 @@ local function next_fence(clock, floor)
     if least % 1 > 0 then now = math.max(now, least + 0.5) end
     if fence < now then
       fence = now
-      redis.call('SET', clock, string.format('%.0f', fence))
+      -- In two parts, each of which is an integer on any server: %.0f takes longer.
+      local rest = fence % 1000000000
+      redis.call('SET', clock, string.format('%d%09d', (fence - rest) / 1000000000, rest))
     end
   end
   return fence

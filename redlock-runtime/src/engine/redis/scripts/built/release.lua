@@ -33,7 +33,10 @@ local now
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
-    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+    local micros = seconds_and_micros[2]
+    -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
+    if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
+    now = seconds_and_micros[1] .. micros
   end
   return now
 end
@@ -42,14 +45,42 @@ end
 
 -- Returns the value of a lock without that, if it is that of this token.
 local function without_time(value, token)
-  if type(value) ~= 'string' or string.sub(value, 1, #token + 1) ~= token .. '=' then return value end
-  return token .. (string.sub(value, -1) == '!' and '!' or '')
+  -- Looks at one letter first: each text that is made costs as much as half a command.
+  if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
+  return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
+-- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
 -- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
 -- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
 -- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
 -- that allows any number; score: order of arrival.
 local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
+local function first_behind(their_inbox)
+  local its, from, to = '|' .. their_inbox, 2, 5
+  while from <= TOGETHER do
+    local members = redis.call('ZRANGE', queue, from, to)
+    for i = 1, #members do
+      -- Most are of that process. A pattern takes longer than the rest of the call.
+      local member = members[i]
+      local _, ends = string.find(member, its, 1, true)
+      local behind = ends and string.byte(member, ends + 1)
+      if not ends or behind and behind ~= 124 then
+        local _, _, inbox = read(member)
+        if inbox and inbox ~= their_inbox then return member end
+      end
+    end
+    if #members <= to - from then return end
+    -- Often it is among the first few, and each that is read costs a third of a command.
+    from, to = to + 1, math.min(to * 4, TOGETHER)
+  end
+end
 -- Publishes to an inbox, which is a channel.
 
 -- Returns an error, as redis.pcall does.
@@ -113,29 +144,30 @@ if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0'
     local next_token, begins = string.sub(first, 1, bar - 1), bar + #next_ttl + 2
     local ends = string.find(first, '|', begins, true)
     local next_inbox, is_fenced = string.sub(first, begins, (ends or 0) - 1), not ends
-    -- Where both that are told are of its process, and it is not the one that releases, another one is told, too.
-    local tells_another = third and next_inbox ~= inbox
-    if tells_another then
-      local its = '|' .. next_inbox .. '|'
-      tells_another = string.find(second .. '|', its, 1, true) and string.find(third .. '|', its, 1, true)
-    end
     -- Behind one of a counted lock, others may get it, too. The last letter of `unfenced`.
-    if next_token ~= token and not tells_another and (is_fenced or string.byte(first, -1) == 100)
+    if next_token ~= token and (is_fenced or string.byte(first, -1) == 100)
       and listeners(next_inbox, next_token, lock) > 0 then
       -- One that must be raised is drawn once more below. So is one that the server refuses: a server that is full allows it
       -- only to a script that has freed something.
       local fence = is_fenced and redis.pcall('INCR', clock)
       if not fence or type(fence) == 'number' and fence >= (tonumber(floor) or LEAST) then
         local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
-        fence = fence and string.format('%.0f', fence) or '0'
+        -- In two parts, as in fence.lua.
+        local rest = fence and fence % 1000000000
+        fence = fence and string.format('%d%09d', (fence - rest) / 1000000000, rest) or '0'
         if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
         local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
         redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
         if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
         local followers = is_fenced and '' or followers_of(string.sub(first, bar), second, third)
-        for _, member in ipairs({second, third}) do
-          local its_token, _, its_inbox = string.match(member, MEMBER)
-          if its_token and its_inbox ~= next_inbox then
+        local its, to_tell = '|' .. next_inbox .. '|', {}
+        if second and not string.find(second .. '|', its, 1, true) then to_tell[1] = second end
+        if third and not string.find(third .. '|', its, 1, true) then to_tell[#to_tell + 1] = third end
+        -- Where both that are told are of its process, and it is not the one that releases, another one is told.
+        if third and next_inbox ~= inbox and not to_tell[1] then to_tell[1] = first_behind(next_inbox) end
+        for i = 1, #to_tell do
+          local its_token, _, its_inbox = read(to_tell[i])
+          if its_token then
             notify(its_inbox,
               'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
           end
@@ -184,7 +216,7 @@ local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 -- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
 -- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
 local function parse(value)
-  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
@@ -205,26 +237,6 @@ end
 -- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
 -- itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
--- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
-local function read(member)
-  return string.match(member or '', MEMBER)
-end
--- Returns the first waiter of another process than that of the first two.
---- @with queue
--- Members that are read together.
-local TOGETHER = 250
-local function first_behind(their_inbox)
-  local its = '|' .. their_inbox
-  for _, member in ipairs(redis.call('ZRANGE', queue, '2', TOGETHER)) do
-    -- Most are of that process. A pattern takes longer than the rest of the call.
-    local _, ends = string.find(member, its, 1, true)
-    local behind = ends and string.byte(member, ends + 1)
-    if not ends or behind and behind ~= 124 then
-      local _, _, inbox = read(member)
-      if inbox and inbox ~= their_inbox then return member end
-    end
-  end
-end
 local function notify_waiters(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
@@ -433,7 +445,9 @@ local function next_fence(clock, floor)
     if least % 1 > 0 then now = math.max(now, least + 0.5) end
     if fence < now then
       fence = now
-      redis.call('SET', clock, string.format('%.0f', fence))
+      -- In two parts, each of which is an integer on any server: %.0f takes longer.
+      local rest = fence % 1000000000
+      redis.call('SET', clock, string.format('%d%09d', (fence - rest) / 1000000000, rest))
     end
   end
   return fence

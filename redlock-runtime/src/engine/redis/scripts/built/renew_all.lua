@@ -18,7 +18,7 @@ local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 -- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
 -- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
 local function parse(value)
-  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end

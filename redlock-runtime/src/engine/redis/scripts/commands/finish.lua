@@ -14,6 +14,8 @@ inbox, kind = inbox or '', kind or ''
 local value = value_of(lock)
 local answer, is_held, is_done = store_result(value, ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12])
 if answer then return answer end
+-- The short way, for a lock without waiters: its value has no mark. As in release.lua.
+if value == token then return redis.call('DEL', lock) end
 
 --- @include "together"
 --- @include "read"

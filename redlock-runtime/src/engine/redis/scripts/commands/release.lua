@@ -24,7 +24,8 @@ inbox, kind = inbox or '', kind or ''
 --- @include "queue_ttl"
 --- @include "time"
 --- @include "without_time"
---- @include "member"
+--- @include "read"
+--- @include "first_behind" (queue)
 --- @include "notify"
 --- @include "must_notify"
 --- @include "listeners"
@@ -57,29 +58,30 @@ if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0'
     local next_token, begins = string.sub(first, 1, bar - 1), bar + #next_ttl + 2
     local ends = string.find(first, '|', begins, true)
     local next_inbox, is_fenced = string.sub(first, begins, (ends or 0) - 1), not ends
-    -- Where both that are told are of its process, and it is not the one that releases, another one is told, too.
-    local tells_another = third and next_inbox ~= inbox
-    if tells_another then
-      local its = '|' .. next_inbox .. '|'
-      tells_another = string.find(second .. '|', its, 1, true) and string.find(third .. '|', its, 1, true)
-    end
     -- Behind one of a counted lock, others may get it, too. The last letter of `unfenced`.
-    if next_token ~= token and not tells_another and (is_fenced or string.byte(first, -1) == 100)
+    if next_token ~= token and (is_fenced or string.byte(first, -1) == 100)
       and listeners(next_inbox, next_token, lock) > 0 then
       -- One that must be raised is drawn once more below. So is one that the server refuses: a server that is full allows it
       -- only to a script that has freed something.
       local fence = is_fenced and redis.pcall('INCR', clock)
       if not fence or type(fence) == 'number' and fence >= (tonumber(floor) or LEAST) then
         local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
-        fence = fence and string.format('%.0f', fence) or '0'
+        -- In two parts, as in fence.lua.
+        local rest = fence and fence % 1000000000
+        fence = fence and string.format('%d%09d', (fence - rest) / 1000000000, rest) or '0'
         if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
         local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
         redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
         if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
         local followers = is_fenced and '' or followers_of(string.sub(first, bar), second, third)
-        for _, member in ipairs({second, third}) do
-          local its_token, _, its_inbox = string.match(member, MEMBER)
-          if its_token and its_inbox ~= next_inbox then
+        local its, to_tell = '|' .. next_inbox .. '|', {}
+        if second and not string.find(second .. '|', its, 1, true) then to_tell[1] = second end
+        if third and not string.find(third .. '|', its, 1, true) then to_tell[#to_tell + 1] = third end
+        -- Where both that are told are of its process, and it is not the one that releases, another one is told.
+        if third and next_inbox ~= inbox and not to_tell[1] then to_tell[1] = first_behind(next_inbox) end
+        for i = 1, #to_tell do
+          local its_token, _, its_inbox = read(to_tell[i])
+          if its_token then
             notify(its_inbox,
               'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
           end
