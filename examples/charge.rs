@@ -38,7 +38,7 @@ struct Receipt {
 #[distributed_lock(
     key = "charge:{order}",
     once = "24h",
-    once_by = "{cents}",
+    once_fingerprint = "{cents}",
     on_interrupted = "error",
     spawn,
     ttl = "1s",

@@ -29,7 +29,7 @@ const URL: &str = "REDIS_URL";
 
 /// The loop that one process of the fleet runs.
 async fn send_invoices(term: Term, words: &mut tokio::sync::mpsc::UnboundedReceiver<String>) -> Never {
-    println!("leads {}", term.number());
+    println!("leads {}", term.fencing_token());
     let mut invoices = 0_u64;
     loop {
         tokio::select! {

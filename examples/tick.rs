@@ -42,7 +42,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 /// The tick that this replica has run; `None` where another one has.
 #[distributed_lock(
     key = "report",
-    global,
+    constant_key,
     tick = "1s",
     tick_missed = "retry",
     ttl = TTL,

@@ -38,6 +38,8 @@ pub use redlock_runtime::FencedRedis;
 /// # }
 /// ```
 pub mod election {
+    #[cfg(feature = "stream")]
+    pub use redlock_runtime::LeaderStream;
     pub use redlock_runtime::{Election, LeadError, Leader, Observer, Term, TermEnd};
 }
 

@@ -1,4 +1,4 @@
-//! The feature `serde`: a ticket in a job.
+//! The feature `serde`: a ticket in a job, and a lock that an operator looks at.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::time::Duration;
@@ -36,4 +36,24 @@ fn what_is_not_the_text_of_a_ticket_is_refused_and_not_shown() {
         let error = serde_json::from_str::<Ticket>(json).unwrap_err().to_string();
         assert!(error.contains("the text of a ticket") && !error.contains("secret"), "{error}");
     }
+}
+
+#[test]
+fn a_lock_is_serialized_with_its_holders_and_waiters_and_without_a_token() {
+    let locks = LockManager::connect_blocking("memory://serde-inspect").unwrap();
+    let _readers = [1, 2].map(|_| locks.lock("catalogue").shared().label("read").acquire_blocking().unwrap());
+    let lock = locks.inspect_blocking("catalogue").unwrap().unwrap();
+    let json = serde_json::to_value(&lock).unwrap();
+
+    let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let expected = ["holder", "holders", "inside", "key", "lease_left_ms", "limit", "queue", "waiters"];
+    assert_eq!(fields(&json), expected);
+    assert_eq!((&json["key"], &json["inside"], &json["limit"]), (&"catalogue".into(), &2.into(), &().into()));
+    let [first, second] = json["holders"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let expected = ["asked", "asked_epoch", "function", "granted", "granted_epoch", "lease_left_ms", "name"];
+    assert_eq!(fields(first), expected);
+    assert_eq!((fields(second), &first["function"]), (fields(first), &"read".into()));
+    assert!(
+        first["asked"].as_str().unwrap().ends_with('Z') && first["lease_left_ms"].as_u64().unwrap() <= 30_000
+    );
 }

@@ -43,6 +43,7 @@ impl From<LockError> for Failure {
             | LockError::QueueFull { .. } => CONFLICT,
             LockError::InvalidKey { .. }
             | LockError::InvalidRequest { .. }
+            | LockError::InvalidSetting { .. }
             | LockError::InvalidUrl { .. }
             | LockError::NotConfigured => USAGE,
             LockError::Misconfigured { .. } => MISCONFIGURED,
@@ -51,7 +52,7 @@ impl From<LockError> for Failure {
             _ => UNAVAILABLE,
         };
         // The library names its option. A person at a terminal has this one.
-        Self::new(code, error.to_string().replace("`allow_eviction`", "--allow-eviction"))
+        Self::new(code, format!("{error:?}").replace("`allow_eviction`", "--allow-eviction"))
     }
 }
 

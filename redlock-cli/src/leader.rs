@@ -29,7 +29,7 @@ pub(crate) async fn leader(locks: &LockManager, args: &LeaderArgs) -> Result<u8,
 pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     match locks.election(args.key.as_str()).leader().await? {
-        Some(leader) if leader.term().is_some() => release(locks, prefix, args).await,
+        Some(leader) if leader.fencing_token().is_some() => release(locks, prefix, args).await,
         Some(_) => {
             writeln!(
                 io::stderr(),
@@ -47,7 +47,7 @@ pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs
 fn describe(key: &str, leader: &Leader, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "key:        {}", printable(key))?;
     writeln!(out, "leader:     {}", leader.name().unwrap_or("(foreign)"))?;
-    match (leader.term(), leader.since()) {
+    match (leader.fencing_token(), leader.since()) {
         (Some(term), Some(since)) => {
             writeln!(out, "term:       {term}")?;
             writeln!(out, "since:      {} ago, {}", Ago(since), rfc3339(since))?;
@@ -67,7 +67,7 @@ fn to_json(key: &str, leader: &Leader) -> Value {
     json!({
         "key": key,
         "leader": leader.name(),
-        "term": leader.term(),
+        "term": leader.fencing_token(),
         "since": leader.since().map(rfc3339),
         "since_epoch": leader.since().map(epoch),
         "announced": leader.announced(),

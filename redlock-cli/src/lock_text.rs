@@ -1,11 +1,11 @@
 //! What is printed of a lock: words for a person, JSON for a program.
 
-use std::fmt;
 use std::time::{Duration, SystemTime};
+use std::{fmt, io};
 
 use redlocked::Holder;
 use redlocked::inspect::{LockInfo, Waiter};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The holder or a waiter: `web-3:4711 in shop::purchase`.
 pub(crate) fn caller(name: Option<&str>, function: Option<&str>) -> String {
@@ -63,35 +63,8 @@ pub(crate) fn lease_left(lock: &LockInfo) -> String {
     lock.holder().expires_in().map_or_else(|| "no end".to_owned(), |left| Span(left).to_string())
 }
 
-pub(crate) fn json(lock: &LockInfo) -> Value {
-    let caller = |name: Option<&str>, function: Option<&str>, asked: Option<SystemTime>| {
-        json!({
-            "name": name,
-            "function": function,
-            "asked": asked.map(rfc3339),
-            "asked_epoch": asked.map(epoch),
-        })
-    };
-    let queue = lock.queue().iter().map(|waiter| caller(waiter.name(), waiter.function(), waiter.asked()));
-    let holder = lock.holder();
-    let mut held_by = caller(holder.name(), holder.function(), holder.asked());
-    held_by["granted"] = holder.granted().map(rfc3339).into();
-    held_by["granted_epoch"] = holder.granted().map(epoch).into();
-    let holders = lock.holders().iter().map(|holder| {
-        let mut one = caller(holder.name(), holder.function(), holder.asked());
-        one["lease_left_ms"] = holder.expires_in().map(in_ms).into();
-        one
-    });
-    json!({
-        "key": lock.key(),
-        "holder": held_by,
-        "inside": lock.inside(),
-        "limit": lock.limit(),
-        "holders": holders.collect::<Value>(),
-        "lease_left_ms": holder.expires_in().map(in_ms),
-        "waiters": lock.waiters(),
-        "queue": queue.collect::<Value>(),
-    })
+pub(crate) fn json(lock: &LockInfo) -> io::Result<Value> {
+    Ok(serde_json::to_value(lock)?)
 }
 
 pub(crate) fn in_ms(duration: Duration) -> u64 {

@@ -100,8 +100,8 @@ impl Row<'_> {
         .join("\t")
     }
 
-    fn json(&self) -> Value {
-        self.lock.map_or_else(|| serde_json::json!({ "key": self.key, "holder": null }), json)
+    fn json(&self) -> io::Result<Value> {
+        self.lock.map_or_else(|| Ok(serde_json::json!({ "key": self.key, "holder": null })), json)
     }
 }
 
@@ -165,7 +165,11 @@ impl Printer {
         let is_header_due = std::mem::take(&mut self.is_header_due);
         let mut lines = Vec::new();
         match self.format {
-            Format::Json => lines.extend(rows.iter().map(|row| row.json().to_string())),
+            Format::Json => {
+                for row in rows {
+                    lines.push(row.json()?.to_string());
+                }
+            }
             Format::Tsv => {
                 lines.extend(is_header_due.then(|| TSV.to_owned()));
                 lines.extend(rows.iter().map(Row::tsv));
@@ -191,7 +195,7 @@ impl Printer {
     /// In JSON one array.
     pub(crate) fn all(&mut self, locks: &[LockInfo]) -> io::Result<()> {
         if self.is_json() {
-            return print(&[locks.iter().map(json).collect::<Value>().to_string()]);
+            return print(&[locks.iter().map(json).collect::<io::Result<Value>>()?.to_string()]);
         }
         self.rows(&locks.iter().map(Row::from).collect::<Vec<_>>())
     }

@@ -41,7 +41,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> 
         return Ok(CONFLICT);
     };
     if is_json {
-        let mut json = lock_text::json(&lock);
+        let mut json = lock_text::json(&lock)?;
         if !args.quick {
             let alive = watch(locks, &lock).await?;
             json["renewed"] = alive.is_renewed().into();

@@ -137,7 +137,7 @@ impl LockManagerBuilder {
     /// a prefix with a brace must hold a whole hash tag, as `{shop}:` does; all locks are then in
     /// one slot. `%queue`, `%clock` and `%inbox` are reserved for the library's own keys, and `|`
     /// separates the parts of a push: a prefix with one of them fails with
-    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl) when connecting.
+    /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting) when connecting.
     ///
     /// One key that is reached through two prefixes excludes both, but has two clocks of fencing
     /// tokens.
@@ -190,7 +190,7 @@ impl LockManagerBuilder {
 
     /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the
     /// attribute or by hand; 30 s by default, at least 10 ms, else connecting fails with
-    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl).
+    /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting).
     ///
     /// # Examples
     ///
@@ -275,7 +275,7 @@ impl LockManagerBuilder {
 
     /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one,
     /// by the attribute or by hand; unlimited by default. At least 10 ms, else connecting fails
-    /// with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). A request with a longer
+    /// with [`LockError::InvalidSetting`](crate::LockError::InvalidSetting). A request with a longer
     /// [`min_hold`](crate::LockRequest::min_hold) fails with
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::error::LockError;
 use crate::base::lease::{MIN_TTL, ttl_is_in_range};
 
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +29,20 @@ impl Default for Defaults {
 
 impl Defaults {
     /// Which of them no lock can have, and why.
-    pub(crate) fn mistake(&self) -> Option<String> {
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        let out_of_range =
+            |setting, reason: String| Err(LockError::InvalidSetting { setting, reason: reason.into() });
         if !ttl_is_in_range(self.ttl) {
             let ttl = self.ttl;
-            return Some(format!(
-                "a `default_ttl` of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms"
-            ));
+            let reason = format!("{ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
+            return out_of_range("default_ttl", reason);
         }
-        let max_hold = self.max_hold.filter(|max_hold| *max_hold < MIN_TTL)?;
-        Some(format!("a `default_max_hold` of {max_hold:?} is out of range; it must be at least 10 ms"))
+        match self.max_hold.filter(|max_hold| *max_hold < MIN_TTL) {
+            Some(max_hold) => out_of_range(
+                "default_max_hold",
+                format!("{max_hold:?} is out of range; it must be at least 10 ms"),
+            ),
+            None => Ok(()),
+        }
     }
 }

@@ -33,6 +33,8 @@ mod redeem;
 mod reentrancy;
 mod request;
 mod run;
+#[cfg(feature = "serde")]
+mod serialize;
 mod sync_return;
 #[cfg(feature = "testing")]
 mod testing;
@@ -55,6 +57,8 @@ pub use base::telemetry::{LockEvent, TermEnd};
 pub use base::tick::{NominalTime, TickMissed};
 pub use builder::LockManagerBuilder;
 pub use current::{CurrentLock, current};
+#[cfg(feature = "stream")]
+pub use election::LeaderStream;
 pub use election::{Election, LeadError, Leader, Observer, Term};
 #[cfg(feature = "redis")]
 pub use fenced_redis::FencedRedis;
@@ -95,7 +99,7 @@ pub mod names {
 pub mod __private {
     pub use std::sync::Arc;
 
-    pub use crate::base::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_by};
+    pub use crate::base::key::{Escaped, KeyTemplate, KeyText, RequestText, key, once_fingerprint};
     pub use crate::base::owner::{CallSite, ConstOption};
     #[cfg(feature = "once")]
     pub use crate::once::{ReturnsResult, once, run_once, run_once_blocking, run_once_with_guard};

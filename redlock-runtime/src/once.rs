@@ -43,7 +43,7 @@ const LARGEST_RESULT: usize = 64 * 1024;
 /// let locks = LockManager::connect("memory://once-request-example").await?;
 /// let charge = async |amount: u64| {
 ///     let request = locks.lock("charge:7").wait(Duration::from_secs(30));
-///     let request = request.once(Duration::from_secs(86_400)).by(format!("{amount}"));
+///     let request = request.once(Duration::from_secs(86_400)).fingerprint(format!("{amount}"));
 ///     request.run(async |_guard| Ok::<_, LockError>(format!("receipt of {amount}"))).await
 /// };
 ///
@@ -60,7 +60,7 @@ const LARGEST_RESULT: usize = 64 * 1024;
 pub struct OnceRequest<C = Json> {
     request: LockRequest,
     lasts: Duration,
-    by: Option<String>,
+    fingerprint: Option<String>,
     on_interrupted: OnInterrupted,
     on_undecodable: OnUndecodable,
     codec: C,
@@ -99,7 +99,7 @@ impl LockRequest {
         OnceRequest {
             request: self,
             lasts,
-            by: None,
+            fingerprint: None,
             on_interrupted: OnInterrupted::default(),
             on_undecodable: OnUndecodable::default(),
             codec: Json,
@@ -122,15 +122,15 @@ impl<C> OnceRequest<C> {
     /// # use redlocked::LockError;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://once-by-example")?;
     /// # let charge = |amount: u64| {
-    /// let request = locks.lock("charge:7").once(Duration::from_secs(86_400)).by(amount.to_string());
+    /// let request = locks.lock("charge:7").once(Duration::from_secs(86_400)).fingerprint(amount.to_string());
     /// # request.run_blocking(|_guard| Ok::<_, LockError>(amount)).map(|_| ()) };
     /// # charge(5)?;
     /// # assert!(matches!(charge(6), Err(LockError::KeyReused { .. })));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn by(mut self, request: impl Into<String>) -> Self {
-        self.by = Some(request.into());
+    pub fn fingerprint(mut self, request: impl Into<String>) -> Self {
+        self.fingerprint = Some(request.into());
         self
     }
 
@@ -149,8 +149,8 @@ impl<C> OnceRequest<C> {
 
     /// Another form than JSON in which the result is stored. All callers of a key use the same one.
     pub fn codec<D>(self, codec: D) -> OnceRequest<D> {
-        let Self { request, lasts, by, on_interrupted, on_undecodable, .. } = self;
-        OnceRequest { request, lasts, by, on_interrupted, on_undecodable, codec }
+        let Self { request, lasts, fingerprint, on_interrupted, on_undecodable, .. } = self;
+        OnceRequest { request, lasts, fingerprint, on_interrupted, on_undecodable, codec }
     }
 
     /// Runs `body` under the lock and stores its result, or returns the stored one.
@@ -312,7 +312,7 @@ impl<C> OnceRequest<C> {
     /// The request for the lock, and where the engine leaves the result of a body that is done.
     fn ask(&self, ignored: Option<Arc<[u8]>>) -> (LockRequest, Arc<Record>) {
         let record = Arc::new(Record {
-            fingerprint: self.by.as_deref().map_or_else(|| "-".into(), |by| digest(by).into()),
+            fingerprint: self.fingerprint.as_deref().map_or_else(|| "-".into(), |text| digest(text).into()),
             lasts: self.lasts,
             reruns: self.on_interrupted == OnInterrupted::Rerun,
             ignores: ignored,

@@ -247,7 +247,7 @@ fn set_failed<R>(polled: &mut Poll<Result<R, LockError>>, error: LockError) {
 }
 
 pin_project! {
-    /// The future of an annotated function with `release = "background"`: its output is not kept, so
+    /// The future of an annotated function with `release_in_background`: its output is not kept, so
     /// it need not be `Send`.
     #[doc(hidden)]
     #[must_use = "futures do nothing unless polled"]

@@ -659,7 +659,7 @@ impl fmt::Debug for HeldElsewhere {
 /// ```
 /// use redlocked::{LockError, LockManager, distributed_lock};
 ///
-/// #[distributed_lock(key = "report", global)]
+/// #[distributed_lock(key = "report", constant_key)]
 /// fn report() -> Result<&'static str, LockError> {
 ///     Ok("sent")
 /// }

@@ -415,7 +415,7 @@ mod services {
     }
 
     /// What was cloned may be in the key.
-    #[distributed_lock(key = "service:{name}", global = false)]
+    #[distributed_lock(key = "service:{name}", constant_key = false)]
     fn named(stock: &Stock, part: &Arc<Part>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
         let name = stock.name.to_owned();
         let part = part.clone();

@@ -67,7 +67,7 @@ macro_rules! three {
             struct Shop(Part);
 
             impl Shop {
-                #[distributed_lock(key = "{KEY}", global)]
+                #[distributed_lock(key = "{KEY}", constant_key)]
                 $($function)*
             }
 
@@ -80,7 +80,7 @@ macro_rules! three {
             struct Shop(Part);
 
             impl Shop {
-                #[distributed_lock(key = "{KEY}", global, guard = _lock)]
+                #[distributed_lock(key = "{KEY}", constant_key, guard = _lock)]
                 $($function)*
             }
 
@@ -97,14 +97,14 @@ macro_rules! three {
         mod annotated {
             use super::*;
 
-            #[distributed_lock(key = "{KEY}", global)]
+            #[distributed_lock(key = "{KEY}", constant_key)]
             pub(super) $($function)*
         }
 
         mod guarded {
             use super::*;
 
-            #[distributed_lock(key = "{KEY}", global, guard = _lock)]
+            #[distributed_lock(key = "{KEY}", constant_key, guard = _lock)]
             pub(super) $($function)*
         }
     };
@@ -298,8 +298,8 @@ mod traits {
     }
 
     store!(plain);
-    store!(annotated #[distributed_lock(key = "{KEY}", global)]);
-    store!(guarded #[distributed_lock(key = "{KEY}", global, guard = _lock)]);
+    store!(annotated #[distributed_lock(key = "{KEY}", constant_key)]);
+    store!(guarded #[distributed_lock(key = "{KEY}", constant_key, guard = _lock)]);
 
     async fn by_value(shop: impl Store, part: impl Fn(&'static str) -> Part) -> Outcome {
         Box::new(shop).by_value(part("used"), part("unnamed"), part("last")).await
@@ -360,33 +360,33 @@ mod unused {
     mod functions {
         use super::*;
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{KEY}", constant_key)]
         pub(super) fn sync(part: Part) -> Outcome {
             Ok(())
         }
 
-        #[distributed_lock(key = "{ASYNC_KEY}", global)]
+        #[distributed_lock(key = "{ASYNC_KEY}", constant_key)]
         pub(super) async fn asynchronous(part: Part) -> Outcome {
             Ok(())
         }
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{KEY}", constant_key)]
         pub(super) fn field(part: Part, order: Order) -> Outcome<u32> {
             Ok(order.part)
         }
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{KEY}", constant_key)]
         pub(super) fn method(other: Part, order: &Order) -> Outcome<u32> {
             Ok(order.other())
         }
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{KEY}", constant_key)]
         pub(super) fn shadowed(part: Part) -> Outcome<u32> {
             let part = 7;
             Ok(part)
         }
 
-        #[distributed_lock(key = "{ASYNC_KEY}", global)]
+        #[distributed_lock(key = "{ASYNC_KEY}", constant_key)]
         pub(super) async fn pattern((part, other): (Part, Part), Pair(first, _): Pair) -> Outcome<usize> {
             Ok(first.name.len())
         }

@@ -48,7 +48,7 @@ mod early_return {
         Ok(())
     }
 
-    #[distributed_lock(key = "early:sync", global)]
+    #[distributed_lock(key = "early:sync", constant_key)]
     fn returns_early_blocking(early: bool) -> Outcome<&'static str> {
         held_blocking("early:sync")?;
         if early {
@@ -200,7 +200,7 @@ mod inner_attributes {
 mod send {
     use super::*;
 
-    #[distributed_lock(key = "send", global, guard = lock)]
+    #[distributed_lock(key = "send", constant_key, guard = lock)]
     async fn takes_a_cell(cell: Cell<u32>) -> Outcome<u32> {
         held("send").await?;
         assert!(lock.is_held());

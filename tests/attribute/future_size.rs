@@ -76,7 +76,7 @@ async fn plain_part(parcel: Parcel) -> Result<usize, LockError> {
     Ok(parcel.lines.len())
 }
 
-#[distributed_lock(key = "parcel", global)]
+#[distributed_lock(key = "parcel", constant_key)]
 async fn locked_part(parcel: Parcel) -> Result<usize, LockError> {
     step().await;
     Ok(parcel.lines.len())

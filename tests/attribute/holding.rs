@@ -130,7 +130,7 @@ mod nested {
         held("join:alone").await
     }
 
-    #[distributed_lock(key = "steps", global, reentrant = true)]
+    #[distributed_lock(key = "steps", constant_key, reentrant = true)]
     async fn steps(left: u32) -> Outcome<u32> {
         held("steps").await?;
         let below = if left == 0 { 0 } else { Box::pin(steps(left - 1)).await? };
@@ -144,7 +144,7 @@ mod nested {
         Ok(())
     }
 
-    #[distributed_lock(key = "steps:sync", global, reentrant = true)]
+    #[distributed_lock(key = "steps:sync", constant_key, reentrant = true)]
     fn steps_blocking(left: u32) -> Outcome<u32> {
         held_blocking("steps:sync")?;
         let below = if left == 0 { 0 } else { steps_blocking(left - 1)? };
@@ -205,7 +205,7 @@ mod on_lost {
         Ok(())
     }
 
-    #[distributed_lock(key = "lost:cancel", global, ttl = "200ms", wait = LIMIT, renew = false, on_lost = "cancel", guard = lock)]
+    #[distributed_lock(key = "lost:cancel", constant_key, ttl = "200ms", wait = LIMIT, renew = false, on_lost = "cancel", guard = lock)]
     async fn is_cancelled(went_on: &AtomicBool) -> Outcome<u32> {
         held("lost:cancel").await?;
         lock.lost().await;
@@ -263,7 +263,7 @@ mod max_hold {
     }
 
     // `max_hold` is longer than the ttl: the lock is renewed until then, and no longer.
-    #[distributed_lock(key = "max:renewed", global, ttl = "1s", wait = LIMIT, max_hold = limit)]
+    #[distributed_lock(key = "max:renewed", constant_key, ttl = "1s", wait = LIMIT, max_hold = limit)]
     async fn is_renewed(limit: Duration) -> Outcome {
         held("max:renewed").await?;
         pending().await
@@ -296,7 +296,7 @@ mod max_hold {
         Ok(())
     }
 
-    #[distributed_lock(key = "max:zero", global, max_hold = limit)]
+    #[distributed_lock(key = "max:zero", constant_key, max_hold = limit)]
     async fn limited(limit: Duration) -> Outcome {
         unreachable!("{limit:?} is out of range")
     }

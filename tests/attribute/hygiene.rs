@@ -62,7 +62,7 @@ mod shadowed_names {
         struct LockManager;
         trait Future {}
 
-        #[::redlocked::distributed_lock(key = "shadowed", global, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
+        #[::redlocked::distributed_lock(key = "shadowed", constant_key, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
         pub(super) async fn shadowed(n: u32) -> super::Outcome<u32> {
             super::held("shadowed").await?;
             assert_eq!(lock.key(), "shadowed");

@@ -128,7 +128,7 @@ mod options {
     macro_rules! lock_it {
         ($name:ident, $key:expr, $ttl:literal, $renew:literal, $busy:expr, $error:expr, $root:path, $lock:ident) => {
             #[distributed_lock(
-                key = $key, global, ttl = $ttl, renew = $renew, on_busy = $busy, on_error = $error, crate = $root, guard = $lock
+                key = $key, constant_key, ttl = $ttl, renew = $renew, on_busy = $busy, on_error = $error, crate = $root, guard = $lock
             )]
             async fn $name(id: u32) -> Option<u32> {
                 held("macro:options:7").await.ok()?;

@@ -5,7 +5,7 @@ use super::*;
 mod guard {
     use super::*;
 
-    #[distributed_lock(key = "guard", global, guard = lock, ttl = "1m", renew = false)]
+    #[distributed_lock(key = "guard", constant_key, guard = lock, ttl = "1m", renew = false)]
     async fn guarded(lockless: &str) -> Outcome<String> {
         held("guard").await?;
         let lock: &LockGuard = lock;
@@ -19,7 +19,7 @@ mod guard {
         Ok(())
     }
 
-    #[distributed_lock(key = "guard:sync", global, guard = lock, wait = "forever")]
+    #[distributed_lock(key = "guard:sync", constant_key, guard = lock, wait = "forever")]
     fn guarded_blocking(list: &mut Vec<String>) -> Outcome<&mut String> {
         held_blocking("guard:sync")?;
         list.push(lock.key().to_owned());
@@ -40,25 +40,25 @@ mod release {
 
     use super::*;
 
-    #[distributed_lock(key = "release:{id}", release = "background")]
+    #[distributed_lock(key = "release:{id}", release_in_background)]
     async fn released_later(id: u32) -> Outcome<Rc<str>> {
         held(&format!("release:{id}")).await?;
         Ok(Rc::from(id.to_string()))
     }
 
-    #[distributed_lock(key = "release:guard:{id}", release = "background", guard = lock)]
+    #[distributed_lock(key = "release:guard:{id}", release_in_background, guard = lock)]
     async fn guarded(id: u32) -> Outcome<String> {
         assert!(lock.is_held());
         Ok(format!("{id}"))
     }
 
-    #[distributed_lock(key = "release:sync:{id}", release = "background")]
+    #[distributed_lock(key = "release:sync:{id}", release_in_background)]
     fn released_later_blocking(id: u32) -> Outcome<u32> {
         held_blocking(&format!("release:sync:{id}"))?;
         Ok(id)
     }
 
-    #[distributed_lock(key = "release:{id}", release = "awaited")]
+    #[distributed_lock(key = "release:{id}", release_in_background = false)]
     async fn awaited(id: u32) -> Outcome<u32> {
         Ok(id)
     }
@@ -280,7 +280,7 @@ mod no_result {
         Ok(())
     }
 
-    #[distributed_lock(key = "nothing", global, on_error = |error| *log = error.to_string())]
+    #[distributed_lock(key = "nothing", constant_key, on_error = |error| *log = error.to_string())]
     async fn returns_nothing(key: &str, log: &mut String) {
         held("nothing").await.map_or_else(drop, |()| assert_eq!(key, "nothing"));
     }
@@ -547,13 +547,16 @@ mod defaults {
     async fn a_default_out_of_range_fails_when_connecting() {
         let short = Duration::from_millis(9);
         for (builder, name) in [
-            (LockManager::builder("memory://").default_ttl(short), "`default_ttl` of 9ms"),
+            (LockManager::builder("memory://").default_ttl(short), "`default_ttl` cannot be used: 9ms"),
             (LockManager::builder("memory://").default_ttl(Duration::MAX), "`default_ttl`"),
-            (LockManager::builder("memory://").default_max_hold(short), "`default_max_hold` of 9ms"),
+            (
+                LockManager::builder("memory://").default_max_hold(short),
+                "`default_max_hold` cannot be used: 9ms",
+            ),
         ] {
             let refused = builder.connect().await.err();
             assert!(
-                matches!(&refused, Some(LockError::InvalidUrl { reason, .. }) if reason.contains(name)),
+                matches!(&refused, Some(error @ LockError::InvalidSetting { .. }) if error.to_string().starts_with(name)),
                 "{refused:?}"
             );
         }

@@ -152,19 +152,19 @@ mod fields {
 mod return_types {
     use super::*;
 
-    #[distributed_lock(key = "return:iterator", global)]
+    #[distributed_lock(key = "return:iterator", constant_key)]
     fn iterator(list: &[u32]) -> Outcome<impl Iterator<Item = u32> + use<'_>> {
         held_blocking("return:iterator")?;
         Ok(list.iter().copied())
     }
 
-    #[distributed_lock(key = "return:closure", global)]
+    #[distributed_lock(key = "return:closure", constant_key)]
     async fn closure(n: u32) -> Outcome<impl Fn(u32) -> u32> {
         held("return:closure").await?;
         Ok(move |m| m + n)
     }
 
-    #[distributed_lock(key = "return:dyn", global)]
+    #[distributed_lock(key = "return:dyn", constant_key)]
     async fn dynamic(text: &str) -> Result<Box<dyn Iterator<Item = char> + '_>, Box<dyn std::error::Error>> {
         held("return:dyn").await?;
         let _: u32 = text.parse()?;
@@ -224,7 +224,7 @@ mod callables {
         Ok(other(work(name)))
     }
 
-    #[distributed_lock(key = "callable:dyn", global)]
+    #[distributed_lock(key = "callable:dyn", constant_key)]
     async fn dynamic(
         work: &mut (dyn FnMut(u32) -> u32 + Send),
         list: Vec<Box<dyn Display + Send>>,

@@ -199,22 +199,22 @@ async fn on_a_blocking_thread(work: SyncWork, call: &Call) {
     spawn_blocking(move || works_blocking(&locks, work, &call)).await.unwrap();
 }
 
-#[distributed_lock(key = "{name}:k", ttl = TTL, release = "background", manager = locks)]
+#[distributed_lock(key = "{name}:k", ttl = TTL, release_in_background, manager = locks)]
 async fn attribute(locks: &LockManager, name: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "{name}:k", ttl = TTL, release = "background", shared, manager = locks)]
+#[distributed_lock(key = "{name}:k", ttl = TTL, release_in_background, shared, manager = locks)]
 async fn attribute_shared(locks: &LockManager, name: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "{name}:k", ttl = TTL, guard = guard, release = "background", manager = locks)]
+#[distributed_lock(key = "{name}:k", ttl = TTL, guard = guard, release_in_background, manager = locks)]
 async fn attribute_fenced(locks: &LockManager, name: &str) -> Result<u64, LockError> {
     Ok(guard.fencing_token())
 }
 
-#[distributed_lock(key = "{name}:k", ttl = TTL, release = "background", manager = locks)]
+#[distributed_lock(key = "{name}:k", ttl = TTL, release_in_background, manager = locks)]
 fn attribute_sync(locks: &LockManager, name: &str) -> Result<(), LockError> {
     Ok(())
 }

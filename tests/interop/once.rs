@@ -14,7 +14,7 @@ use super::{SECOND, connect};
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn once(locks: &LockManager, key: &str, by: &str) -> OnceRequest {
-    locks.lock(key).wait(2 * LIMIT).once(DAY).by(by).on_interrupted(OnInterrupted::Error)
+    locks.lock(key).wait(2 * LIMIT).once(DAY).fingerprint(by).on_interrupted(OnInterrupted::Error)
 }
 
 fn run(locks: &LockManager, key: &str, by: &str, value: u32) -> Result<Once<u32>, LockError> {

@@ -43,7 +43,7 @@ impl Shop {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
-    #[distributed_lock(key = "charge:{order}", once = "24h", once_by = "{cents}", wait = "30s", manager = self.locks)]
+    #[distributed_lock(key = "charge:{order}", once = "24h", once_fingerprint = "{cents}", wait = "30s", manager = self.locks)]
     async fn charge(&self, order: u64, cents: u64) -> Result<Receipt, PayError> {
         if cents == 0 {
             return Err(PayError::Refused);
@@ -67,7 +67,7 @@ impl Shop {
     #[distributed_lock(
         key = "b:{order}",
         once = "1m",
-        once_by = format!("{order:?}"),
+        once_fingerprint = format!("{order:?}"),
         on_busy = Ok(None),
         manager = self.locks
     )]

@@ -9,7 +9,7 @@ use redlocked::{LockError, LockManager};
 use crate::{DAY, until};
 
 async fn seven(locks: &LockManager) -> Result<Once<u32>, LockError> {
-    locks.lock("k").wait(LIMIT).once(DAY).by("request").run(async |_guard| Ok(7)).await
+    locks.lock("k").wait(LIMIT).once(DAY).fingerprint("request").run(async |_guard| Ok(7)).await
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_record_names_its_owner_and_holds_no_token() {
     let server = RedisServer::start();
     runtime().block_on(async {
         let locks = connect(&server);
-        let body = locks.lock("k").label("charge").once(DAY).by("request").run(async |_guard| {
+        let body = locks.lock("k").label("charge").once(DAY).fingerprint("request").run(async |_guard| {
             let (token, record): (String, String) =
                 (server.run("GET lock:k"), server.run("GET lock:k%queue%once"));
             let (secret, owner) = token.split_once('@').unwrap();
@@ -109,7 +109,7 @@ fn a_waiter_that_is_granted_the_lock_by_a_push_looks_before_its_body() {
                 .lock("k")
                 .wait(LIMIT)
                 .once(DAY)
-                .by("request")
+                .fingerprint("request")
                 .run(async |_guard| {
                     runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     Ok::<_, LockError>(8)
@@ -121,7 +121,7 @@ fn a_waiter_that_is_granted_the_lock_by_a_push_looks_before_its_body() {
         }
         // As a run would that it does not know of, whose message was lost.
         let digest: String = {
-            let probe = first.lock("probe").once(DAY).by("request");
+            let probe = first.lock("probe").once(DAY).fingerprint("request");
             probe.run(async |_guard| Ok::<_, LockError>(7)).await.unwrap();
             server.run("GET lock:probe%queue%once")
         };

@@ -185,7 +185,7 @@ fn a_key_stands_for_one_request() {
     runtime().block_on(async {
         for (name, [first, second], _backend) in Backend::two().await {
             let (runs, started) = (AtomicU32::new(0), Barrier::new(2));
-            let runs_on = once(&first, "k").by("500").run(async |_guard| {
+            let runs_on = once(&first, "k").fingerprint("500").run(async |_guard| {
                 started.wait().await;
                 tokio::time::sleep(SECOND / 10).await;
                 Ok::<_, LockError>(runs.fetch_add(1, Ordering::Relaxed))
@@ -194,11 +194,11 @@ fn a_key_stands_for_one_request() {
                 started.wait().await;
                 // While it runs, and behind it.
                 for _ in 0..2 {
-                    let other = counted(once(&second, "k").by("900"), &runs).await;
+                    let other = counted(once(&second, "k").fingerprint("900"), &runs).await;
                     assert!(matches!(other, Err(LockError::KeyReused { .. })), "{name}: {other:?}");
                     let none = counted(once(&second, "k"), &runs).await;
                     assert!(matches!(none, Err(LockError::KeyReused { .. })), "{name}: {none:?}");
-                    let same = counted(once(&second, "k").by("500"), &runs).await;
+                    let same = counted(once(&second, "k").fingerprint("500"), &runs).await;
                     assert_eq!(same, Ok(Once::Replayed(0)), "{name}");
                 }
             };
@@ -308,7 +308,7 @@ fn a_record_lasts_for_as_long_as_its_runner_and_from_its_end_for_once() {
     runtime().block_on(async {
         for (name, [first, second], _backend) in Backend::two().await {
             let once = |locks: &LockManager, by: &str| {
-                let request = locks.lock("k").ttl(SECOND).once(LASTS).by(by);
+                let request = locks.lock("k").ttl(SECOND).once(LASTS).fingerprint(by);
                 request.on_interrupted(OnInterrupted::Error)
             };
             let inside = once(&first, "500").run(async |_guard| {
@@ -333,7 +333,12 @@ fn a_record_lasts_for_as_long_as_its_runner_and_from_its_end_for_once() {
             let next = once(&second, "500").run(async |_guard| Ok::<_, LockError>(2)).await;
             let next = if matches!(&next, Err(error) if error.is_busy()) {
                 counted(
-                    second.lock("k").wait(LIMIT).once(LASTS).by("500").on_interrupted(OnInterrupted::Error),
+                    second
+                        .lock("k")
+                        .wait(LIMIT)
+                        .once(LASTS)
+                        .fingerprint("500")
+                        .on_interrupted(OnInterrupted::Error),
                     &AtomicU32::new(0),
                 )
                 .await

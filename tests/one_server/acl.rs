@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Instant;
 
 use kit::{
-    LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, sentinel, unique, within,
+    LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, next_leader, owns, runtime, sentinel,
+    unique, within,
 };
 use redis::FromRedisValue;
 use redlocked::election::LeadError;
@@ -175,24 +176,25 @@ async fn leads(
         // The server refuses no record of a leader whose lock it has granted.
         let start = Instant::now();
         let leader = loop {
-            let leader = standby.leader().await?.filter(|leader| leader.term().is_some());
+            let leader = standby.leader().await?.filter(|leader| leader.fencing_token().is_some());
             if let Some(leader) = leader {
                 break leader;
             }
             assert!(start.elapsed() < LIMIT, "the leader announces itself");
         };
-        assert_eq!((leader.term(), leader.announced()), (Some(term.number()), Some("here")));
-        match changes.next().await {
+        assert_eq!((leader.fencing_token(), leader.announced()), (Some(term.fencing_token()), Some("here")));
+        match next_leader(&mut changes).await {
             Ok(seen) => assert!(capabilities.tracks_changes() && seen.is_some()),
             Err(error) => assert!(!capabilities.tracks_changes(), "{error:?}"),
         }
-        Ok::<_, LockError>(term.number())
+        Ok::<_, LockError>(term.fencing_token())
     });
     let of_lock = |error| match error {
         LeadError::Lock(error) | LeadError::Body(error) => error,
     };
     let first = led.await.map_err(of_lock)?;
-    let second = standby.lead(async |term| Ok::<_, LockError>(term.number())).await.map_err(of_lock)?;
+    let second =
+        standby.lead(async |term| Ok::<_, LockError>(term.fencing_token())).await.map_err(of_lock)?;
     assert!(second > first && election.leader().await?.is_none());
     Ok(())
 }

@@ -10,7 +10,7 @@ use redlocked::{
     LockError, LockGuard, LockManager, LostReason, OnLost, TickMissed, Ticket, distributed_lock,
 };
 
-#[distributed_lock(key = "k", ttl = "60s", release = "background", manager = locks)]
+#[distributed_lock(key = "k", ttl = "60s", release_in_background, manager = locks)]
 async fn later(locks: &LockManager) -> Result<(), LockError> {
     tokio::task::yield_now().await;
     Ok(())
@@ -22,17 +22,17 @@ async fn as_the_manager_says(locks: &LockManager) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "k", ttl = "60s", release = "background", manager = locks)]
+#[distributed_lock(key = "k", ttl = "60s", release_in_background, manager = locks)]
 fn later_blocking(locks: &LockManager) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "async", ticket = lock, release = "background", manager = locks)]
+#[distributed_lock(key = "async", ticket = lock, release_in_background, manager = locks)]
 async fn gives_away(locks: &LockManager) -> Result<Ticket, LockError> {
     lock.into_ticket(60 * SECOND).await
 }
 
-#[distributed_lock(key = "sync", ticket = lock, release = "background", manager = locks)]
+#[distributed_lock(key = "sync", ticket = lock, release_in_background, manager = locks)]
 fn gives_away_blocking(locks: &LockManager) -> Result<Ticket, LockError> {
     lock.into_ticket_blocking(60 * SECOND)
 }

@@ -883,7 +883,7 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     waiter.join().unwrap().unwrap();
 }
 
-#[distributed_lock(key = "k", global, manager = locks)]
+#[distributed_lock(key = "k", constant_key, manager = locks)]
 fn inside(locks: &LockManager, body: impl FnOnce()) -> Result<(), LockError> {
     body();
     Ok(())

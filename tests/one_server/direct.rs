@@ -375,7 +375,7 @@ fn callers_of_one_runtime_share_writes() {
     }
 }
 
-#[distributed_lock(key = "k", global, ttl = "60s", wait = "20s", manager = locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "60s", wait = "20s", manager = locks)]
 fn noted(locks: &LockManager, order: &Mutex<Vec<&'static str>>) -> Result<(), LockError> {
     order.lock().unwrap().push("refused");
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kit::{RedisServer, SECOND, connect, eventually};
-use redlocked::{LockError, LockEvent, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockErrorKind, LockEvent, LockManager, ReleaseOutcome};
 
 /// A manager with a callback, and what that was told.
 fn told(server: &RedisServer) -> (LockManager, Arc<Mutex<Vec<String>>>) {
@@ -55,6 +55,13 @@ fn each_gain_each_loss_and_each_busy_lock_is_told_once() {
         assert!(!format!("{error:?}").contains(secret));
     }
     drop(held);
+
+    let tick = || locks.lock("nightly").tick(Duration::from_secs(366 * 86_400));
+    tick().run_value_blocking(|_| ()).unwrap();
+    assert_eq!(taken(&told), ["nightly acquired with"]);
+    let error = tick().acquire_blocking().unwrap_err();
+    assert!(error.is_busy() && error.kind() == LockErrorKind::TickTaken, "{error}");
+    assert_eq!(taken(&told), [format!("busy: {error}")], "the event and `is_busy` agree");
 
     assert!(locks.lock("").acquire_blocking().is_err());
     assert!(taken(&told).is_empty(), "other errors are not told");
@@ -131,7 +138,7 @@ fn a_waiter_that_is_handed_the_lock_is_told_and_an_unfenced_gain_has_no_number()
     assert_eq!(taken(&told), ["unfenced acquired without"]);
 }
 
-#[redlocked::distributed_lock(key = "unfenced", global, manager = locks)]
+#[redlocked::distributed_lock(key = "unfenced", constant_key, manager = locks)]
 fn unfenced(locks: &LockManager) -> Result<(), LockError> {
     Ok(())
 }

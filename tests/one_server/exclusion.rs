@@ -284,7 +284,10 @@ fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
     for url in ["redis://127.0.0.1:1/", "redis+cluster://127.0.0.1:1", "memory://"] {
         for prefix in ["a%queue", "%clock:", "x%inbox:", "shop|"] {
             let refused = LockManager::builder(url).prefix(prefix).connect_lazy().map(drop);
-            assert!(matches!(refused, Err(LockError::InvalidUrl { .. })), "{url} {prefix}: {refused:?}");
+            assert!(
+                matches!(refused, Err(LockError::InvalidSetting { setting: "prefix", .. })),
+                "{url} {prefix}: {refused:?}"
+            );
         }
     }
     // The prefix and the key together would form `%queue`, a reserved suffix.
@@ -313,7 +316,7 @@ fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
 
 #[test]
 fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() {
-    #[distributed_lock(key = "k", ttl = "60s", manager = locks, global)]
+    #[distributed_lock(key = "k", ttl = "60s", manager = locks, constant_key)]
     fn without_a_token(locks: &LockManager, body: impl FnOnce()) -> Result<(), LockError> {
         body();
         Ok(())

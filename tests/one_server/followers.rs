@@ -13,7 +13,7 @@ use crate::direct::calls;
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
-#[distributed_lock(key = "k", global, ttl = "60s", wait = "20s", manager = locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "60s", wait = "20s", manager = locks)]
 async fn notes(locks: &LockManager, who: &'static str, log: &Log, stays: Duration) -> Result<(), LockError> {
     log.lock().unwrap().push(who);
     // The shortest sleep of tokio is a millisecond.
@@ -93,7 +93,7 @@ fn bodies_that_take_their_time_get_the_lock_from_the_server_each() {
     assert!(scripts >= 4, "{scripts}");
 }
 
-#[distributed_lock(key = "k", global, ttl = "60s", wait = "20s", manager = locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "60s", wait = "20s", manager = locks)]
 async fn stays(locks: &LockManager, ends: &Notify) -> Result<(), LockError> {
     ends.notified().await;
     Ok(())

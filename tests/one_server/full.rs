@@ -57,7 +57,7 @@ fn fenced_holder(locks: &LockManager, enters: &Sender<()>, leaves: &Receiver<()>
     Ok(())
 }
 
-#[distributed_lock(key = "k", global, ttl = "60s", manager = locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "60s", manager = locks)]
 fn unfenced_holder(locks: &LockManager, enters: &Sender<()>, leaves: &Receiver<()>) -> Result<(), LockError> {
     enters.send(()).unwrap();
     leaves.recv_timeout(LIMIT * 2).unwrap();

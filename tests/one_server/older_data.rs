@@ -24,7 +24,7 @@ const WAYS: [(&str, Way); 8] = [
         it.locks.lock(key).tick(SECOND).run_value_blocking(LockGuard::fencing_token).unwrap()
     }),
     ("as a leader", |it| {
-        it.locks.election("leader").lead_blocking(|term| Ok::<_, LockError>(term.number())).unwrap()
+        it.locks.election("leader").lead_blocking(|term| Ok::<_, LockError>(term.fencing_token())).unwrap()
     }),
     ("with a ticket", |it| {
         let ticket = it.other.lock("ticket").acquire_blocking().unwrap();

@@ -47,19 +47,19 @@ fn each_theft(check: impl Fn(&Theft)) {
     }
 }
 
-#[distributed_lock(key = "k", global, ttl = "20s", on_lost = "error", guard = lock, manager = theft.locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "20s", on_lost = "error", guard = lock, manager = theft.locks)]
 fn sync(theft: &Theft<'_>, result: Result<u32, LockError>) -> Result<u32, LockError> {
     theft.happens(|| lock.is_held());
     result
 }
 
-#[distributed_lock(key = "k", global, ttl = "20s", guard = lock, manager = theft.locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "20s", guard = lock, manager = theft.locks)]
 fn sync_by_default(theft: &Theft<'_>) -> Result<u32, LockError> {
     theft.happens(|| lock.is_held());
     Ok(7)
 }
 
-#[distributed_lock(key = "k", global, ttl = "20s", on_lost = "error", guard = lock, manager = theft.locks)]
+#[distributed_lock(key = "k", constant_key, ttl = "20s", on_lost = "error", guard = lock, manager = theft.locks)]
 async fn asynchronous(theft: &Theft<'_>) -> Result<u32, LockError> {
     theft.happens(|| lock.is_held());
     Ok(7)

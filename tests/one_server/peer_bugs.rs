@@ -57,19 +57,19 @@ struct Shop {
 }
 
 impl Shop {
-    #[distributed_lock(key = "k", global, wait = "100ms", manager = self.locks)]
+    #[distributed_lock(key = "k", constant_key, wait = "100ms", manager = self.locks)]
     async fn sell(&self) -> Result<(), LockError> {
         self.began.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    #[distributed_lock(key = "k", global, manager = self.locks)]
+    #[distributed_lock(key = "k", constant_key, manager = self.locks)]
     fn count(&self) -> Result<(), LockError> {
         self.began.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    #[distributed_lock(key = "k", global, manager = self.locks, on_busy = (), on_error = |_| ())]
+    #[distributed_lock(key = "k", constant_key, manager = self.locks, on_busy = (), on_error = |_| ())]
     fn nightly(&self) {
         self.began.store(true, Ordering::SeqCst);
     }
@@ -342,7 +342,7 @@ fn what_a_body_returns_survives_a_server_that_is_gone() {
         server: Mutex<RedisServer>,
     }
     impl Fragile {
-        #[distributed_lock(key = "k", global, wait = "20s", manager = self.locks)]
+        #[distributed_lock(key = "k", constant_key, wait = "20s", manager = self.locks)]
         async fn by_the_attribute(&self) -> Result<u32, LockError> {
             self.server.lock().unwrap().kill();
             Ok(7)

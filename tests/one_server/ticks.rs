@@ -341,19 +341,19 @@ fn a_user_without_pushes_or_queues_runs_each_tick_once_as_well() {
 
 // Annotated functions -----------------------------------------------------------------------------
 
-#[distributed_lock(key = "skipped", global, tick = "366d", on_busy = Ok(false), manager = locks)]
+#[distributed_lock(key = "skipped", constant_key, tick = "366d", on_busy = Ok(false), manager = locks)]
 async fn skipped(locks: &LockManager, fails: bool) -> Result<bool, LockError> {
     if fails { Err(LockError::NotConfigured) } else { Ok(true) }
 }
 
-#[distributed_lock(key = "retried", global, tick = "366d", tick_missed = "retry", on_busy = Ok(false), manager = locks)]
+#[distributed_lock(key = "retried", constant_key, tick = "366d", tick_missed = "retry", on_busy = Ok(false), manager = locks)]
 async fn retried(locks: &LockManager, fails: bool) -> Result<bool, LockError> {
     if fails { Err(LockError::NotConfigured) } else { Ok(true) }
 }
 
 type Outcome = Result<bool, LockError>;
 
-#[distributed_lock(key = "sync", global, tick_at = at, tick_missed = "retry", on_busy = Ok(false), guard = lock, manager = locks)]
+#[distributed_lock(key = "sync", constant_key, tick_at = at, tick_missed = "retry", on_busy = Ok(false), guard = lock, manager = locks)]
 fn retried_sync(locks: &LockManager, at: SystemTime, fails: bool) -> Outcome {
     assert!(lock.tick().is_some_and(|tick| tick <= at));
     if fails {

@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The test names the ticks, so that they are no hours.
 #[distributed_lock(
     key = "cron:invoices",
-    global,
+    constant_key,
     tick_at = UNIX_EPOCH + Duration::from_secs(tick),
     tick_missed = "retry",
     ttl = TTL,

@@ -3,7 +3,7 @@
 //! | module | question |
 //! | --- | --- |
 //! | `controls` | what does each control of `testing()` do, in async and in sync code
-//! | `global` | which manager does a function without `manager` use in a test
+//! | `constant_key` | which manager does a function without `manager` use in a test
 //! | `leader` | is a leader taken away, does it come back, and stand by for one elsewhere
 //! | `paused` | do leases, waits, renewals and ttls of `memory://` follow a paused clock |
 //! | `ticks` | does a fleet run each tick once, on a clock that the test moves |

@@ -115,7 +115,7 @@ async fn a_min_hold_keeps_the_key() {
     drop(other.lock("k").acquire().await.unwrap());
 }
 
-#[distributed_lock(key = "report", global, ttl = "30s", wait = "5s", manager = locks)]
+#[distributed_lock(key = "report", constant_key, ttl = "30s", wait = "5s", manager = locks)]
 async fn report(locks: &LockManager, takes: Duration) -> Result<Duration, LockError> {
     sleep(takes).await;
     Ok(takes)

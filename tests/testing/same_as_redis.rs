@@ -72,7 +72,7 @@ impl Node {
     }
 }
 
-#[distributed_lock(key = "k", global, wait = "20s", manager = locks)]
+#[distributed_lock(key = "k", constant_key, wait = "20s", manager = locks)]
 async fn holds(locks: &LockManager) -> Result<(), LockError> {
     std::future::pending().await
 }

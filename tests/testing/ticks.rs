@@ -220,7 +220,7 @@ async fn the_time_of_the_node_goes_on_with_a_clock_that_is_paused() {
     assert_eq!(locks.last_tick("report").await.unwrap(), None, "its record is over");
 }
 
-#[distributed_lock(key = "nightly", global, tick_at = fire_time, tick_missed = "retry", on_busy = Ok(0), manager = locks)]
+#[distributed_lock(key = "nightly", constant_key, tick_at = fire_time, tick_missed = "retry", on_busy = Ok(0), manager = locks)]
 async fn nightly(
     locks: &LockManager,
     fire_time: SystemTime,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, runtime, unique};
+use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, next_leader, runtime, unique};
 use redlocked::election::{Election, LeadError, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -29,7 +29,7 @@ async fn announced(election: &Election, term: &Term) -> Option<String> {
     let start = Instant::now();
     loop {
         let leader = election.leader().await.unwrap();
-        if let Some(leader) = leader.filter(|leader| leader.term() == Some(term.number())) {
+        if let Some(leader) = leader.filter(|leader| leader.fencing_token() == Some(term.fencing_token())) {
             return leader.announced().map(str::to_owned);
         }
         assert!(start.elapsed() < LIMIT, "it announces itself");
@@ -46,15 +46,19 @@ fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
         for key in ["k", "{tag}k", "a{b}:c"] {
             let watcher = others.election(key);
             let mut changes = watcher.observe();
-            assert_eq!(changes.next().await.unwrap(), None);
+            assert_eq!(next_leader(&mut changes).await.unwrap(), None);
             let election = locks.election(key).ttl(60 * SECOND).announce("10.0.0.5:8080");
             let (task, mut terms) = candidate(&election);
             let term = terms.recv().await.unwrap();
             assert_eq!(announced(&watcher, &term).await.as_deref(), Some("10.0.0.5:8080"));
             let start = Instant::now();
-            while changes.next().await.unwrap().is_none_or(|leader| leader.term() != Some(term.number())) {}
+            while next_leader(&mut changes)
+                .await
+                .unwrap()
+                .is_none_or(|leader| leader.fencing_token() != Some(term.fencing_token()))
+            {}
             task.abort();
-            while changes.next().await.unwrap().is_some() {}
+            while next_leader(&mut changes).await.unwrap().is_some() {}
             assert!(start.elapsed() < 10 * SECOND, "it is told: {:?}", start.elapsed());
         }
     });
@@ -71,16 +75,16 @@ fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
         let first = terms.recv().await.unwrap();
         let watcher = others.election("k").ttl(5 * SECOND);
         let leader = watcher.leader().await.unwrap().unwrap();
-        assert!(leader.name().is_some() && leader.term().is_none() && leader.expires_in().is_some());
+        assert!(leader.name().is_some() && leader.fencing_token().is_none() && leader.expires_in().is_some());
         let no_record = |error: &LockError| {
             matches!(error, LockError::Misconfigured { .. }) && error.to_string().contains("quorum")
         };
-        assert!(no_record(&watcher.observe().next().await.unwrap_err()));
+        assert!(no_record(&next_leader(&mut watcher.observe()).await.unwrap_err()));
         let outcome = watcher.clone().announce("here").lead(async |_| Ok::<_, LockError>(())).await;
         assert!(matches!(&outcome, Err(LeadError::Lock(error)) if no_record(error)), "{outcome:?}");
         first.resign();
-        let number = watcher.lead(async |term| Ok::<_, LockError>(term.number())).await.unwrap();
-        assert!(number > first.number());
+        let number = watcher.lead(async |term| Ok::<_, LockError>(term.fencing_token())).await.unwrap();
+        assert!(number > first.fencing_token());
         task.abort();
     });
 }
@@ -102,13 +106,13 @@ fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
         let start = Instant::now();
         loop {
             if let Ok(next) = terms.try_recv() {
-                assert!(next.number() > term.number() && !term.is_leading());
+                assert!(next.fencing_token() > term.fencing_token() && !term.is_leading());
                 term = next;
             }
             // It is announced where the primary is now.
             let there = watcher.leader().await.ok().flatten();
             if group.primary().port() != before
-                && there.is_some_and(|leader| leader.term() == Some(term.number()))
+                && there.is_some_and(|leader| leader.fencing_token() == Some(term.fencing_token()))
                 && term.is_leading()
             {
                 break;

@@ -94,7 +94,7 @@ messages! {
     not_configured: "no lock manager is configured" from provoke::not_configured();
 }
 
-#[distributed_lock(key = "k", global)]
+#[distributed_lock(key = "k", constant_key)]
 fn without_a_manager() -> Result<(), LockError> {
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Bank {
     #[distributed_lock(
         key = "{shop}:{order}",
         once = "24h",
-        once_by = "{cents}",
+        once_fingerprint = "{cents}",
         on_interrupted = "error",
         spawn,
         wait = LIMIT,

@@ -122,7 +122,7 @@ impl Candidate {
         // None that came while this process stood by is for the command.
         let mut signals = Signals::listen()?;
         let (watchdog, group) =
-            start(&self.server, &self.locks, &self.args, self.grace, term.number()).await?;
+            start(&self.server, &self.locks, &self.args, self.grace, term.fencing_token()).await?;
         let lease = (term, self.args.key.as_str());
         let ending = supervise(group, &lease, self.grace, &mut signals, watchdog).await;
         ending.map_err(|why| not_started(&self.args, why))

@@ -198,6 +198,7 @@ fn a_holder_that_had_to_wait_shows_since_when_it_has_the_lock() {
         "asked_epoch": 1_795_348_434,
         "granted": "2026-11-22T11:55:00Z",
         "granted_epoch": 1_795_348_500,
+        "lease_left_ms": json["lease_left_ms"],
     });
     assert_eq!(json["holder"], holder);
     let out = said(&server.url(), &["list", "--no-header", "--sort", "held"]).out;
@@ -592,16 +593,20 @@ fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
     let mut terms = Vec::new();
     let election = locks.election("loop").announce("10.0.0.5:8080");
     let outcome = election.lead_blocking(|term| {
-        terms.push(term.number());
+        terms.push(term.fencing_token());
         if terms.len() > 1 {
             return Ok::<_, LockError>(());
         }
         let is_announced = || {
-            locks.election("loop").leader_blocking().unwrap().is_some_and(|leader| leader.term().is_some())
+            locks
+                .election("loop")
+                .leader_blocking()
+                .unwrap()
+                .is_some_and(|leader| leader.fencing_token().is_some())
         };
         eventually("it has announced itself", is_announced);
         let shown = said(&server.url(), &["leader", "loop"]).out;
-        for line in [format!("leader:     {}", me()), format!("term:       {}", term.number())] {
+        for line in [format!("leader:     {}", me()), format!("term:       {}", term.fencing_token())] {
             assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
         }
         assert!(
@@ -611,7 +616,7 @@ fn a_leader_is_shown_and_its_lead_taken_away_and_that_of_no_lock() {
         assert!(shown.ends_with(" s\n"), "{shown}");
         let json = said(&server.url(), &["leader", "loop", "--json"]).out;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!((&json["term"], &json["leader"]), (&term.number().into(), &me().into()));
+        assert_eq!((&json["term"], &json["leader"]), (&term.fencing_token().into(), &me().into()));
         assert_eq!(said(&server.url(), &["resign", "loop", "--yes"]).code, Some(0));
         eventually("the leader is told", || !term.is_leading());
         Ok(())

@@ -18,10 +18,11 @@ pub(crate) enum Key {
 /// The request that the key of a body that runs once stands for.
 pub(crate) fn request(value: Expr, errors: &mut Errors) -> Option<Key> {
     if let Some(found) = bracketed(&value) {
-        errors.at(&value, format!("expected a template such as `{}`, found {found}", hint("once_by")));
+        errors
+            .at(&value, format!("expected a template such as `{}`, found {found}", hint("once_fingerprint")));
         return None;
     }
-    one_key(value, &format!("`{}`", hint("once_by")), errors)
+    one_key(value, &format!("`{}`", hint("once_fingerprint")), errors)
 }
 
 pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {

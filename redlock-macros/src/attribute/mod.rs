@@ -30,7 +30,7 @@ pub(crate) struct LockArgs {
     pub(crate) key: Option<Key>,
     pub(crate) keys: Option<Vec<Key>>,
     /// The word itself, for its span.
-    pub(crate) global: Option<Ident>,
+    pub(crate) constant_key: Option<Ident>,
     /// The word itself, for its span.
     pub(crate) shared: Option<Ident>,
     pub(crate) permits: Option<Permits>,
@@ -79,12 +79,12 @@ impl LockArgs {
 
     /// The keys, and the request that the key stands for.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &Key> {
-        self.all_keys().chain(self.once.as_ref().and_then(|once| once.by.as_ref()))
+        self.all_keys().chain(self.once.as_ref().and_then(|once| once.fingerprint.as_ref()))
     }
 
-    /// `release = "background"`.
+    /// `release_in_background`.
     pub(crate) fn is_released_in_background(&self) -> bool {
-        self.release.as_ref().is_some_and(|release| release.in_background == Some(true))
+        self.release.as_ref().is_some_and(|release| release.in_background)
     }
 
     /// `spawn`.
@@ -141,14 +141,16 @@ impl LockArgs {
     }
 
     fn flag(&mut self, name: Ident, value: bool) {
-        if name == "global" {
-            self.global = value.then_some(name);
+        if name == "constant_key" {
+            self.constant_key = value.then_some(name);
         } else if name == "shared" {
             self.shared = value.then_some(name);
         } else if name == "spawn" {
             let once = self.once.get_or_insert_default();
             once.words.push(name.clone());
             once.spawn = value.then_some(name);
+        } else if name == "release_in_background" {
+            self.release = Some(Release { name, in_background: value });
         } else {
             self.reentrant = Some(value);
         }
@@ -161,7 +163,7 @@ pub(crate) struct Once {
     /// The words themselves, for their spans.
     pub(crate) words: Vec<Ident>,
     pub(crate) lasts: Option<Length>,
-    pub(crate) by: Option<Key>,
+    pub(crate) fingerprint: Option<Key>,
     /// The words of the runtime.
     pub(crate) interrupted: Option<&'static str>,
     pub(crate) undecodable: Option<&'static str>,
@@ -174,8 +176,8 @@ pub(crate) struct Once {
 struct Draft {
     args: LockArgs,
     seen: Vec<String>,
-    /// What was meant with `global`, or is missing in the key, is not known.
-    global_is_broken: bool,
+    /// What was meant with `constant_key`, or is missing in the key, is not known.
+    constant_key_is_broken: bool,
     /// A word is given that belongs into the key.
     key_is_meant: bool,
 }
@@ -212,12 +214,12 @@ impl Draft {
         self.seen.push(text.clone());
 
         let args = &mut self.args;
-        // Until its value is parsed: a bad value is not reported as a missing `global` too.
-        self.global_is_broken |= text == "global";
+        // Until its value is parsed: a bad value is not reported as a missing `constant_key` too.
+        self.constant_key_is_broken |= text == "constant_key";
         if FLAGS.contains(&text.as_str())
             && (input.is_empty() || input.peek(Token![,]) || starts_option(input))
         {
-            self.global_is_broken &= text != "global";
+            self.constant_key_is_broken &= text != "constant_key";
             args.flag(name, true);
             return Ok(());
         }
@@ -260,14 +262,13 @@ impl Draft {
             "on_lost" => {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
-            "once" | "once_by" | "on_interrupted" | "on_undecodable" => once(args, name, value, errors),
-            "release" => {
-                args.release = Some(Release { name, in_background: errors.keep(value::release(&value)) });
+            "once" | "once_fingerprint" | "on_interrupted" | "on_undecodable" => {
+                once(args, name, value, errors);
             }
             "permits" => args.permits = errors.keep(permits::permits(value)),
-            "global" | "shared" | "reentrant" | "spawn" => {
+            "constant_key" | "shared" | "release_in_background" | "reentrant" | "spawn" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
-                    self.global_is_broken &= text != "global";
+                    self.constant_key_is_broken &= text != "constant_key";
                     args.flag(name, value);
                 }
             }
@@ -300,11 +301,11 @@ impl Draft {
         } else if let Some(option) = meant(text) {
             // Counts as given, so that `kye` is not reported as a missing `key` too.
             self.seen.push(option.to_owned());
-            self.global_is_broken |= option == "global";
+            self.constant_key_is_broken |= option == "constant_key";
             format!("unknown option `{text}`, did you mean `{option}`?")
         } else if is_alone {
             self.key_is_meant = true;
-            self.global_is_broken = true;
+            self.constant_key_is_broken = true;
             format!(
                 "`{text}` is no option: an argument goes into the template of the key, as in `key = \"...:{{{text}}}\"`"
             )
@@ -321,7 +322,7 @@ impl Draft {
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
             ));
         }
-        if self.global_is_broken {
+        if self.constant_key_is_broken {
             // A key that is the same for every call, or is not, is no second mistake.
             self.args
                 .key
@@ -341,7 +342,7 @@ fn once(args: &mut LockArgs, name: Ident, value: Expr, errors: &mut Errors) {
     let word = |reruns| if reruns { "Rerun" } else { "Error" };
     match text.as_str() {
         "once" => once.lasts = errors.keep(length::length(value, "once")),
-        "once_by" => once.by = keys::request(value, errors),
+        "once_fingerprint" => once.fingerprint = keys::request(value, errors),
         "on_interrupted" => once.interrupted = errors.keep(value::reruns(&value, &text)).map(word),
         _ => once.undecodable = errors.keep(value::reruns(&value, &text)).map(word),
     }
@@ -378,13 +379,13 @@ mod tests {
     #[test]
     fn every_option() {
         let (args, errors) = parse(
-            "key = \"a:{b}\", global, shared, permits = a.limit, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
+            "key = \"a:{b}\", constant_key, shared, permits = a.limit, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
              min_hold = a.b, tick = \"1h\", tick_at = at, tick_missed = \"retry\", on_lost = \"finish\", reentrant, guard = lock, ticket = held, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
         assert!(matches!(args.key, Some(Key::Template(template)) if template.text() == "a:{b}"));
-        assert!(args.global.is_some() && args.shared.is_some());
+        assert!(args.constant_key.is_some() && args.shared.is_some());
         assert!(args.permits.is_some_and(|permits| permits.expression().is_some()));
         assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
         assert!(matches!(args.wait, Some(Length::Expr(_))));
@@ -450,10 +451,10 @@ mod tests {
             let (args, errors) = parse(&format!("key = \"a\", {text}"));
             assert!(errors.is_empty(), "{text}: {errors:?}");
             assert_eq!(args.reentrant, expected, "{text}");
-            let text = text.replace("reentrant", "global");
+            let text = text.replace("reentrant", "constant_key");
             let (args, errors) = parse(&format!("key = \"a\", {text}"));
             assert!(errors.is_empty(), "{text}: {errors:?}");
-            assert_eq!(args.global.is_some(), expected == Some(true), "{text}");
+            assert_eq!(args.constant_key.is_some(), expected == Some(true), "{text}");
         }
     }
 
@@ -510,7 +511,7 @@ mod tests {
                 ],
             ),
             ("key = \"s:{}\", a, b", vec!["write `key = redlocked::key!(\"s:{}\", a, b)`"]),
-            ("key = \"s:{0}\", global", vec!["is a position"]),
+            ("key = \"s:{0}\", constant_key", vec!["is a position"]),
             ("key = \"s:{a:>4}\", a = b.c", vec!["write `key = redlocked::key!(\"s:{a:>4}\", a = b.c)`"]),
             ("key = \"s:{a}\", a", vec!["`a` is no option: an argument goes into the template of the key"]),
             (
@@ -581,11 +582,11 @@ mod tests {
             ("rw_lock", "did you mean `shared`?"),
             ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
             ("reentrant(true)", "write `reentrant = true`"),
-            ("global = 5", "expected `global = true` or `global = false`"),
+            ("constant_key = 5", "expected `constant_key = true` or `constant_key = false`"),
             ("manager = &LockManager::connect(url)?", "`connect` is `async`: write `.await` behind it"),
             ("manager = a; ttl", "expected `,` before the next option, found `;`"),
-            ("global = \"yes\"", "expected `global = true` or `global = false`"),
-            ("globl", "did you mean `global`?"),
+            ("constant_key = \"yes\"", "expected `constant_key = true` or `constant_key = false`"),
+            ("constant_ky", "did you mean `constant_key`?"),
             ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),
             ("guard = lock: LockGuard", "leave its type out: write `guard = lock`"),
             ("guard = held: &LockGuard<'_>", "write `guard = held`"),

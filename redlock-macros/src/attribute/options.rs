@@ -6,7 +6,7 @@ use crate::errors::nearest;
 pub(crate) const OPTIONS: [&str; 27] = [
     "key",
     "keys",
-    "global",
+    "constant_key",
     "shared",
     "permits",
     "ttl",
@@ -18,12 +18,12 @@ pub(crate) const OPTIONS: [&str; 27] = [
     "tick_at",
     "tick_missed",
     "on_lost",
-    "release",
+    "release_in_background",
     "reentrant",
     "guard",
     "ticket",
     "once",
-    "once_by",
+    "once_fingerprint",
     "on_interrupted",
     "on_undecodable",
     "spawn",
@@ -34,7 +34,7 @@ pub(crate) const OPTIONS: [&str; 27] = [
 ];
 
 /// The options that need no value.
-pub(crate) const FLAGS: [&str; 4] = ["global", "shared", "reentrant", "spawn"];
+pub(crate) const FLAGS: [&str; 5] = ["constant_key", "shared", "release_in_background", "reentrant", "spawn"];
 
 /// The options that take a duration.
 pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
@@ -43,7 +43,7 @@ pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", 
 const SYNONYMS: [(&str, &[&str]); 23] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
-    ("global", &["singleton", "oneforall"]),
+    ("constant_key", &["global", "singleton", "oneforall", "samekey"]),
     ("shared", &["read", "reader", "readers", "readonly", "readlock", "rwlock", "share"]),
     (
         "permits",
@@ -135,16 +135,8 @@ const SYNONYMS: [(&str, &[&str]); 23] = [
     ),
     ("on_lost", &["onloss", "iflost", "lost"]),
     (
-        "release",
-        &[
-            "releasemode",
-            "unlock",
-            "onrelease",
-            "releaseinbackground",
-            "backgroundrelease",
-            "asyncrelease",
-            "background",
-        ],
+        "release_in_background",
+        &["release", "releasemode", "unlock", "onrelease", "backgroundrelease", "asyncrelease", "background"],
     ),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
@@ -162,7 +154,7 @@ const SYNONYMS: [(&str, &[&str]); 23] = [
         ],
     ),
     ("spawn", &["spawned", "detached", "task", "owntask", "uncancellable"]),
-    ("once_by", &["fingerprint", "payload", "requesthash"]),
+    ("once_fingerprint", &["fingerprint", "payload", "requesthash"]),
     ("ticket", &["handover", "handoff", "detach", "giveaway", "transfer"]),
     (
         "manager",
@@ -264,7 +256,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
     match option {
         "key" => "key = \"order:{id}\"",
         "keys" => "keys = [\"account:{from}\", \"account:{to}\"]",
-        "global" => "global = true",
+        "constant_key" => "constant_key = true",
         "shared" => "shared = true",
         "permits" => "permits = 5",
         "ttl" => "ttl = \"10s\"",
@@ -276,12 +268,12 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "tick_at" => "tick_at = fire_time",
         "tick_missed" => "tick_missed = \"retry\"",
         "on_lost" => "on_lost = \"finish\"",
-        "release" => "release = \"background\"",
+        "release_in_background" => "release_in_background = true",
         "reentrant" => "reentrant = true",
         "guard" => "guard = lock",
         "ticket" => "ticket = lock",
         "once" => "once = \"24h\"",
-        "once_by" => "once_by = \"{amount}\"",
+        "once_fingerprint" => "once_fingerprint = \"{amount}\"",
         "on_interrupted" => "on_interrupted = \"error\"",
         "on_undecodable" => "on_undecodable = \"rerun\"",
         "spawn" => "spawn = true",

@@ -14,11 +14,10 @@ pub(crate) struct OnLost {
     pub(crate) value: Option<WhenLost>,
 }
 
-/// `release` and its value.
+/// `release_in_background` and its value.
 pub(crate) struct Release {
     pub(crate) name: Ident,
-    /// `None` after an error.
-    pub(crate) in_background: Option<bool>,
+    pub(crate) in_background: bool,
 }
 
 /// What happens to a body whose lock is lost.
@@ -42,27 +41,6 @@ const ON_LOST: [(&str, WhenLost, &[&str]); 3] = [
 
 const EXPECTED: &str = "`\"cancel\"`, `\"finish\"` or `\"error\"`";
 
-/// The values of `release`, each with other words for it, for suggestions.
-const RELEASE: [(&str, bool, &[&str]); 2] = [
-    (
-        "background",
-        true,
-        &[
-            "async",
-            "asynchronous",
-            "deferred",
-            "detached",
-            "in_background",
-            "later",
-            "lazy",
-            "no_wait",
-            "nowait",
-            "spawn",
-        ],
-    ),
-    ("awaited", false, &["await", "blocking", "now", "sync", "synchronous", "wait", "waited"]),
-];
-
 /// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are
 /// not known here.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
@@ -85,11 +63,6 @@ pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
 
 pub(crate) fn when_lost(value: &Expr) -> Result<WhenLost> {
     word(value, "on_lost", &ON_LOST, EXPECTED)
-}
-
-/// True for `"background"`.
-pub(crate) fn release(value: &Expr) -> Result<bool> {
-    word(value, "release", &RELEASE, "`\"background\"` or `\"awaited\"`")
 }
 
 /// A word of an option, with what others call it.
@@ -343,7 +316,7 @@ pub(super) fn describe(lit: &Lit) -> &'static str {
 mod tests {
     use syn::Expr;
 
-    use super::{ON_LOST, RELEASE, WhenLost, Word, boolean, expression, meant, release, when_lost};
+    use super::{ON_LOST, WhenLost, Word, boolean, expression, meant, when_lost};
     use crate::attribute::keys::{Key, key};
     use crate::attribute::length::{Length, length};
     use crate::errors::Errors;
@@ -430,28 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn release_is_one_of_two_words() {
-        let found = |text: &str| {
-            syn::parse_str(text).and_then(|value| release(&value)).map_err(|error| error.to_string())
-        };
-        for (name, in_background, _) in RELEASE {
-            assert_eq!(found(&format!("\"{name}\"")), Ok(in_background));
-        }
-        for (text, hint) in [
-            ("\"Background\"", "did you mean `\"background\"`?"),
-            ("\"backround\"", "did you mean `\"background\"`?"),
-            ("\"nowait\"", "did you mean `\"background\"`?"),
-            ("\"sync\"", "did you mean `\"awaited\"`?"),
-            ("\"never\"", "expected `\"background\"` or `\"awaited\"`"),
-            ("background", "write `release = \"background\"`"),
-            ("true", "expected `release` to be `\"background\"` or `\"awaited\"`, found a boolean"),
-        ] {
-            let error = found(text).err().unwrap_or_default();
-            assert!(error.contains(hint), "{text}: {error}");
-        }
-    }
-
-    #[test]
     fn words_of_others_are_not_ours() {
         fn are_not_ours<T>(words: &[Word<T>]) {
             for (ours, _, others) in words {
@@ -462,6 +413,5 @@ mod tests {
             }
         }
         are_not_ours(&ON_LOST);
-        are_not_ours(&RELEASE);
     }
 }

@@ -32,7 +32,10 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
         && args.once.is_some()
         && let Some(release) = &args.release
     {
-        errors.at(&release.name, "a body that runs once waits until its result is stored: remove `release`");
+        errors.at(
+            &release.name,
+            "a body that runs once waits until its result is stored: remove `release_in_background`",
+        );
     }
     if args.is_released_in_background()
         && let Some(OnLost { value: Some(WhenLost::Error), .. }) = &args.on_lost
@@ -40,7 +43,7 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     {
         errors.at(
             &release.name,
-            "`on_lost = \"error\"` tells the caller of a loss that only the release finds: remove `release`, or `on_lost`",
+            "`on_lost = \"error\"` tells the caller of a loss that only the release finds: remove `release_in_background`, or `on_lost`",
         );
     }
     if let (Some(_), Some(permits)) = (&args.shared, &args.permits) {
@@ -393,8 +396,8 @@ mod tests {
             "permits = { limit }, on_busy = None",
             "tick = \"1h\", on_busy = Ok(()), wait = \"forever\"",
             "tick_at = at, tick_missed = \"skip\", guard = lock, reentrant = false",
-            "release = \"background\", on_lost = \"finish\", min_hold = \"1m\"",
-            "release = \"awaited\", on_lost = \"error\"",
+            "release_in_background, on_lost = \"finish\", min_hold = \"1m\"",
+            "release_in_background = false, on_lost = \"error\"",
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), false);
             assert!(errors.is_empty(), "{text}: {errors:?}");
@@ -424,10 +427,13 @@ mod tests {
             ("tick = hour, min_hold = \"1m\"", vec!["remove `min_hold`, or `tick`"]),
             ("tick = \"1h\", reentrant", vec!["remove `reentrant`, or `tick`"]),
             ("tick = \"1h\", ticket = lock", vec!["remove `ticket`, or `tick`"]),
-            ("release = \"background\", once = \"1h\"", vec!["until its result is stored: remove `release`"]),
             (
-                "release = \"background\", on_lost = \"error\"",
-                vec!["that only the release finds: remove `release`"],
+                "release_in_background, once = \"1h\"",
+                vec!["until its result is stored: remove `release_in_background`"],
+            ),
+            (
+                "release_in_background, on_lost = \"error\"",
+                vec!["that only the release finds: remove `release_in_background`"],
             ),
             ("permits = n, shared = true", vec!["remove one of them"]),
             (

@@ -26,7 +26,7 @@ mod tests {
     fn an_option_of_a_feature_that_is_off_names_it() {
         for (args, has_once, is_refused) in [
             ("key = \"a\", once = \"1h\"", false, true),
-            ("key = \"a\", once_by = \"{b}\"", false, true),
+            ("key = \"a\", once_fingerprint = \"{b}\"", false, true),
             ("key = \"a\", once = \"1h\"", true, false),
             ("key = \"a\"", false, false),
         ] {

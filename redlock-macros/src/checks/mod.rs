@@ -2,8 +2,8 @@
 //! caller.
 
 pub(crate) mod conflicts;
+pub(crate) mod constant_key;
 pub(crate) mod features;
-pub(crate) mod global;
 pub(crate) mod hand_over;
 pub(crate) mod spawned;
 pub(crate) mod transaction;

@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, Ident};
 use self::request::Request;
 use crate::attribute::LockArgs;
 use crate::attribute::value::WhenMissed;
-use crate::checks::{conflicts, features, global, hand_over, spawned, transaction};
+use crate::checks::{conflicts, constant_key, features, hand_over, spawned, transaction};
 use crate::errors::{Errors, compile_errors};
 use crate::facade;
 use crate::function::captures::{Captures, Mentions};
@@ -172,7 +172,7 @@ impl<'a> Expansion<'a> {
 
     fn request(&self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, scope, function, lock, key, .. } = self;
-        global::check(args, scope, errors);
+        constant_key::check(args, scope, errors);
         Request { args, krate, scope, function, lock, key }.tokens(errors)
     }
 

@@ -87,7 +87,7 @@ impl Request<'_> {
         }
     }
 
-    // Output:  once(lock(…).with_options(), Duration::from_millis(86_400_000)).by(key.render(…))
+    // Output:  once(lock(…).with_options(), Duration::from_millis(86_400_000)).fingerprint(key.render(…))
     //
     /// The request of a body that runs once.
     fn once(self, request: TokenStream, errors: &mut Errors) -> TokenStream {
@@ -104,9 +104,9 @@ impl Request<'_> {
             Some(Length::Forever) | None => TokenStream::new(),
         };
         let mut request = quote_spanned!(span=> #krate::__private::once(#request, #lasts));
-        if let Some(by) = &once.by {
-            let by = self.name("once_by", by, errors);
-            request.extend(quote_spanned!(span=> .by(#by)));
+        if let Some(fingerprint) = &once.fingerprint {
+            let fingerprint = self.name("once_fingerprint", fingerprint, errors);
+            request.extend(quote_spanned!(span=> .fingerprint(#fingerprint)));
         }
         for (method, ty, word) in [
             ("on_interrupted", "OnInterrupted", once.interrupted),
@@ -217,7 +217,7 @@ impl Request<'_> {
             Some(WhenLost::Cancel) => constants.push(quote_spanned!(span=> Cancel)),
             None => {}
         }
-        let in_background = args.release.as_ref().and_then(|release| release.in_background);
+        let in_background = args.release.as_ref().map(|release| release.in_background);
         constants.extend(
             in_background.map(|in_background| quote_spanned!(span=> ReleaseInBackground(#in_background))),
         );

@@ -94,7 +94,7 @@ fn shared() {
 fn released_in_background() {
     compare(
         "released_in_background",
-        quote!(key = "stock:{sku}", release = "background"),
+        quote!(key = "stock:{sku}", release_in_background),
         quote! {
             async fn purchase(sku: &str) -> Result<Receipt, ShopError> {
                 shop::purchase(sku).await
@@ -133,7 +133,7 @@ fn permits_of_an_expression() {
 fn guard() {
     compare(
         "guard",
-        quote!(key = "ledger", global, guard = lock),
+        quote!(key = "ledger", constant_key, guard = lock),
         quote! {
             async fn post(entry: Entry) -> Result<(), Error> {
                 save(entry, lock.fencing_token()).await
@@ -146,7 +146,7 @@ fn guard() {
 fn sync_guard() {
     compare(
         "sync_guard",
-        quote!(key = "ledger", global, guard = lock),
+        quote!(key = "ledger", constant_key, guard = lock),
         quote! {
             fn post(entry: Entry) -> Result<(), Error> {
                 save(entry, lock.fencing_token())
@@ -239,7 +239,7 @@ fn sync_holding() {
         "sync_holding",
         quote!(
             key = "nightly",
-            global,
+            constant_key,
             ttl = "10s",
             wait = "1s",
             renew = true,

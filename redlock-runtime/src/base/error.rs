@@ -3,6 +3,8 @@
 //!
 //! [`LockErrorKind`]: an error without its details, for labels and for tables by kind.
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod example;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -31,9 +33,9 @@ const SOONEST: Duration = Duration::from_millis(10);
 /// Why a lock was not acquired, or not kept.
 ///
 /// Each message names the key and the remedy; none contains a token.
-/// [Errors](../redlocked/docs/errors/index.html) lists all messages. `{:?}` is the message, too, so
-/// that it is what `fn main() -> Result<(), LockError>`, `unwrap` and a failed `assert_eq!` print;
-/// `{:#?}` has the variant in front of it.
+/// [Errors](../redlocked/docs/errors/index.html) lists all messages. `{:?}` is the message, too, with
+/// those of its [`source`](Error::source)s, so that it is what `fn main() -> Result<(), LockError>`,
+/// `unwrap` and a failed `assert_eq!` print; `{:#?}` has the variant in front of it.
 ///
 /// # Examples
 ///
@@ -135,7 +137,7 @@ pub enum LockError {
         source: StoreError,
     },
     /// The record of a body that runs once is that of another request:
-    /// the same key was used with another `by`. The body did not run.
+    /// the same key was used with another fingerprint. The body did not run.
     #[non_exhaustive]
     KeyReused {
         /// The key, without the prefix.
@@ -249,6 +251,15 @@ pub enum LockError {
         /// The parameter, and its allowed range.
         reason: Arc<str>,
     },
+    /// A setting of the manager cannot be used, such as a `default_ttl` out of range. Nothing was
+    /// connected.
+    #[non_exhaustive]
+    InvalidSetting {
+        /// The setting, as the builder calls it, such as `default_ttl`.
+        setting: &'static str,
+        /// What it can be.
+        reason: Arc<str>,
+    },
     /// The address of the server cannot be used.
     #[non_exhaustive]
     InvalidUrl {
@@ -327,6 +338,7 @@ impl LockError {
             Self::ShutdownIncomplete { .. } => LockErrorKind::ShutdownIncomplete,
             Self::InvalidKey { .. } => LockErrorKind::InvalidKey,
             Self::InvalidRequest { .. } => LockErrorKind::InvalidRequest,
+            Self::InvalidSetting { .. } => LockErrorKind::InvalidSetting,
             Self::InvalidUrl { .. } => LockErrorKind::InvalidUrl,
             Self::NotConfigured => LockErrorKind::NotConfigured,
             Self::NotLocked => LockErrorKind::NotLocked,
@@ -373,6 +385,7 @@ impl LockError {
             | Self::Misconfigured { key, .. }
             | Self::ManagerClosed { key, .. } => key.as_deref(),
             Self::ShutdownIncomplete { .. }
+            | Self::InvalidSetting { .. }
             | Self::InvalidUrl { .. }
             | Self::NotConfigured
             | Self::NotLocked => None,
@@ -461,6 +474,7 @@ impl LockError {
             | Self::ShutdownIncomplete { .. }
             | Self::InvalidKey { .. }
             | Self::InvalidRequest { .. }
+            | Self::InvalidSetting { .. }
             | Self::InvalidUrl { .. }
             | Self::NotConfigured
             | Self::NotLocked => None,
@@ -472,6 +486,11 @@ impl LockError {
         if let Self::Busy { holder, .. } | Self::TimedOut { holder, .. } = self {
             holder.usual_hold = usual;
         }
+    }
+
+    /// The message, and that of each [`source`](Error::source) behind a colon: for a log.
+    pub(crate) fn with_sources(&self) -> WithSources<'_> {
+        WithSources(self)
     }
 
     pub(crate) fn unavailable(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
@@ -535,7 +554,7 @@ impl fmt::Display for LockError {
             Self::QueueFull { key, waiters } => write_queue_full(f, key, *waiters),
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
             Self::Fenced { key, fencing_token } => write_fenced(f, key, *fencing_token),
-            Self::Store { key, step, source } => write!(f, "`{key}`: {step} failed: {source}"),
+            Self::Store { key, step, .. } => write!(f, "`{key}`: {step} failed"),
             Self::KeyReused { key } => write_reused(f, key),
             Self::Interrupted { key, by, .. } => write_interrupted(f, key, by),
             Self::Undecodable { key, reason } => write_undecodable(f, key, reason),
@@ -556,6 +575,7 @@ impl fmt::Display for LockError {
             Self::InvalidRequest { key, reason } => write!(f, "invalid request for `{key}`: {reason}"),
             Self::ShutdownIncomplete { stopped, unreleased } => write_incomplete(f, *stopped, *unreleased),
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
+            Self::InvalidSetting { setting, reason } => write!(f, "`{setting}` cannot be used: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(not_configured()),
             Self::NotLocked => f.write_str(NOT_LOCKED),
@@ -620,13 +640,29 @@ fn write_incomplete(f: &mut fmt::Formatter<'_>, stopped: usize, unreleased: usiz
     write!(f, "; {unreleased} {} not released: free when the ttl has passed", locks(unreleased))
 }
 
-/// The message, as [`Display`](fmt::Display); with `{:#?}` in the variant.
+/// An error, and each of its sources behind a colon.
+pub(crate) struct WithSources<'a>(&'a LockError);
+
+impl fmt::Display for WithSources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// The message, as [`Display`](fmt::Display), and that of each [`source`](Error::source) behind it;
+/// with `{:#?}` in the variant.
 impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
-            return fmt::Display::fmt(self, f);
+            return fmt::Display::fmt(&self.with_sources(), f);
         }
-        f.debug_tuple(&format!("{:?}", self.kind())).field(&format_args!("{self}")).finish()
+        f.debug_tuple(&format!("{:?}", self.kind())).field(&format_args!("{}", self.with_sources())).finish()
     }
 }
 
@@ -978,6 +1014,8 @@ pub enum LockErrorKind {
     InvalidKey,
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest)
     InvalidRequest,
+    /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting)
+    InvalidSetting,
     /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl)
     InvalidUrl,
     /// [`LockError::NotConfigured`](crate::LockError::NotConfigured)
@@ -1019,6 +1057,7 @@ impl LockErrorKind {
             Self::ShutdownIncomplete => "shutdown_incomplete",
             Self::InvalidKey => "invalid_key",
             Self::InvalidRequest => "invalid_request",
+            Self::InvalidSetting => "invalid_setting",
             Self::InvalidUrl => "invalid_url",
             Self::NotConfigured => "not_configured",
             Self::NotLocked => "not_locked",

@@ -80,12 +80,12 @@ pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
     key.as_ref().to_owned()
 }
 
-/// The type of a `once_by` expression: every `AsRef<str>`, with a message of its own.
+/// The type of a `once_fingerprint` expression: every `AsRef<str>`, with a message of its own.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the request that a key stands for cannot be made of `{Self}`",
     label = "expected a `&str`, a `String` or another `AsRef<str>`",
-    note = "write a template such as `once_by = \"{{amount}}\"`, or `once_by = format!(...)`"
+    note = "write a template such as `once_fingerprint = \"{{amount}}\"`, or `once_fingerprint = format!(...)`"
 )]
 pub trait RequestText: AsRef<str> {}
 
@@ -94,7 +94,7 @@ impl<T: AsRef<str> + ?Sized> RequestText for T {}
 
 /// The request of an expression, as it is.
 #[doc(hidden)]
-pub fn once_by<R: RequestText + ?Sized>(request: &R) -> String {
+pub fn once_fingerprint<R: RequestText + ?Sized>(request: &R) -> String {
     request.as_ref().to_owned()
 }
 

@@ -182,7 +182,7 @@ pub enum ConstOption {
     TickSkip,
     /// `tick_missed = "retry"`
     TickRetry,
-    /// `release = "background"`, or `"awaited"`: false
+    /// `release_in_background`, or `"awaited"`: false
     ReleaseInBackground(bool),
 }
 

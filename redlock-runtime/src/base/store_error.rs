@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// let guard = locks.lock("ledger").acquire_blocking()?;
 /// let Some(fence) = guard.fences().next() else { return Ok(()) };
 /// let error = fence.failed("the commit", std::io::Error::from(std::io::ErrorKind::TimedOut));
-/// assert_eq!(error.to_string(), "`ledger`: the commit failed: timed out");
+/// assert_eq!(error.to_string(), "`ledger`: the commit failed");
 /// assert!(is_worth_another_try(&error));
 /// # Ok(())
 /// # }

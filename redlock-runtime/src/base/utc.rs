@@ -16,7 +16,7 @@ pub(crate) fn utc(time: SystemTime) -> String {
 }
 
 /// Writes a time as programs read it, to the second: `2026-11-26T10:00:00Z`.
-#[cfg(feature = "tracing")]
+#[cfg(any(feature = "tracing", feature = "serde"))]
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     format_rfc3339_seconds(writable(time)).to_string()
 }

@@ -19,7 +19,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used,
+    /// [`LockError::InvalidUrl`] for an address and [`LockError::InvalidSetting`] for a setting that
+    /// cannot be used,
     /// [`LockError::Unavailable`] when the server cannot be reached, [`LockError::Misconfigured`]
     /// when the server refuses: a wrong password, a missing permission, a certificate that is not
     /// trusted, an eviction policy.
@@ -138,7 +139,8 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used;
+    /// [`LockError::InvalidUrl`] for an address and [`LockError::InvalidSetting`] for a setting that
+    /// cannot be used;
     /// [`LockError::Unavailable`] when the operating system starts no thread or has no random
     /// numbers.
     ///
@@ -154,12 +156,11 @@ impl LockManagerBuilder {
     pub fn connect_lazy(self) -> Result<LockManager, LockError> {
         telemetry::starts();
         let url = self.address.text();
-        let invalid = |reason: &str| LockError::InvalidUrl {
-            url: without_credentials(url).into(),
-            reason: reason.into(),
-        };
         if let Some(reason) = self.address.refusal(self.tls.is_set()) {
-            return Err(invalid(reason));
+            return Err(LockError::InvalidUrl {
+                url: without_credentials(url).into(),
+                reason: reason.into(),
+            });
         }
         let instance = Token::of_this_process()
             .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
@@ -174,11 +175,10 @@ impl LockManagerBuilder {
         };
         let deployment = parse(url, &settings)?;
         if self.replicas > 0 && deployment.one_server().is_none() {
-            return Err(invalid("`replicas` is for one Redis server and its replicas"));
+            let reason = "it is for one Redis server and its replicas".into();
+            return Err(LockError::InvalidSetting { setting: "replicas", reason });
         }
-        if let Some(mistake) = self.defaults.mistake() {
-            return Err(invalid(&mistake));
-        }
+        self.defaults.check()?;
         let engine_settings = EngineSettings {
             io_timeout: self.io_timeout,
             replicas: self.replicas,

@@ -327,7 +327,7 @@ impl Election {
     ///
     /// impl Invoices {
     ///     async fn send(&self, term: Term) -> Result<u64, LockError> {
-    ///         Ok(term.number())
+    ///         Ok(term.fencing_token())
     ///     }
     /// }
     ///

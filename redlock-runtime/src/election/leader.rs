@@ -20,8 +20,8 @@ use crate::engine::operator_calls::OperatorCall;
 use crate::engine::protocol::{Inspection, Record};
 use crate::manager::LockManager;
 
-/// An observer looks again after this time while nobody leads, or one whose changes the server does
-/// not tell; and after an error.
+/// An observer looks again after this time while nobody leads, or a client of another kind does, and
+/// after an error.
 const UNTOLD: Duration = Duration::from_secs(1);
 
 /// The reason of an error where the server cannot tell.
@@ -46,7 +46,7 @@ pub(super) const NO_RECORD: &str =
 /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
 /// let seen = election.lead(async |term| {
 ///     let leader: Option<Leader> = election.leader().await?;
-///     assert!(leader.as_ref().is_some_and(|leader| leader.term() == Some(term.number())));
+///     assert!(leader.as_ref().is_some_and(|leader| leader.fencing_token() == Some(term.fencing_token())));
 ///     Ok::<_, LockError>(leader)
 /// });
 /// let seen = seen.await?;
@@ -75,16 +75,16 @@ impl Leader {
         self.holder.name()
     }
 
-    /// The number of its term, as its [`Term::number`](crate::Term::number). `None` in the moment
+    /// The number of its term, as its [`Term::fencing_token`](crate::Term::fencing_token). `None` in the moment
     /// before it has announced itself, over a quorum, and for a holder of the lock that no election
     /// has made one.
     #[must_use]
-    pub fn term(&self) -> Option<u64> {
+    pub fn fencing_token(&self) -> Option<u64> {
         self.record.as_ref().map(|record| record.term)
     }
 
     /// Since when it leads, to the millisecond, by the clock of the server; `None` where
-    /// [`term`](Self::term) is.
+    /// [`fencing_token`](Self::fencing_token) is.
     #[must_use]
     pub fn since(&self) -> Option<SystemTime> {
         UNIX_EPOCH.checked_add(self.record.as_ref()?.since)
@@ -107,7 +107,9 @@ impl Leader {
     /// again may differ by milliseconds.
     #[must_use]
     pub fn is_same_term(&self, other: &Self) -> bool {
-        self.value == other.value && self.term() == other.term() && self.announced() == other.announced()
+        self.value == other.value
+            && self.fencing_token() == other.fencing_token()
+            && self.announced() == other.announced()
     }
 }
 
@@ -181,7 +183,7 @@ impl Election {
         block_on(self.locks.engine(), self.leader())
     }
 
-    /// The changes of the leader, from now on. Its first is who leads now.
+    /// Observes who leads, from now on: [`Observer::changed`] waits for the next leader.
     ///
     /// # Examples
     ///
@@ -193,16 +195,18 @@ impl Election {
     ///
     /// let locks = LockManager::connect("memory://observe-example").await?;
     /// let election = locks.election("billing-loop").announce("10.0.0.5:8080");
-    /// let mut changes = election.observe();
-    /// assert_eq!(changes.next().await?, None);
+    /// let mut observer = election.observe();
+    /// observer.changed().await?;
+    /// assert_eq!(observer.leader(), None);
     /// election
     ///     .lead(async |_term| {
-    ///         let leader = changes.next().await?;
-    ///         assert_eq!(leader.as_ref().and_then(Leader::announced), Some("10.0.0.5:8080"));
+    ///         observer.changed().await?;
+    ///         assert_eq!(observer.leader().and_then(Leader::announced), Some("10.0.0.5:8080"));
     ///         Ok::<_, LockError>(())
     ///     })
     ///     .await?;
-    /// assert_eq!(changes.next().await?, None);
+    /// observer.changed().await?;
+    /// assert_eq!(observer.leader(), None);
     /// # Ok(())
     /// # }
     /// ```
@@ -240,30 +244,16 @@ async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Lea
     Ok(locks.call(key, OperatorCall::leader(name)).await?.map(Leader::new))
 }
 
-/// The changes of a leader, from [`Election::observe`].
+/// Shows who leads, and waits for changes; from [`Election::observe`].
 ///
-/// The server tells of each new leader, and of one that steps down. A leader that is killed is
-/// found gone when its lease is over. An observer looks after each change, and with every second
+/// The server notifies it of each new leader, and of a leader that steps down. It detects a killed
+/// leader when the lease has expired. An observer looks after each change, and with every second
 /// renewal of the leader, which writes its record again: three times in two ttl. While nobody leads,
 /// or a client of another kind does, it looks each second. A look is three commands.
 ///
-/// It has [`next`](Self::next) and is no `Stream`: that trait would be one more dependency of every
-/// user. `unfold` of `futures_util` makes one of it:
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlocked::LockError> {
-/// # use std::pin::pin;
-/// # use redlocked::LockManager;
-/// use futures_util::stream::{StreamExt, unfold};
-///
-/// # let locks = LockManager::connect("memory://observer-stream-example").await?;
-/// let observer = locks.election("billing-loop").observe();
-/// let changes = unfold(observer, async |mut observer| Some((observer.next().await, observer)));
-/// assert_eq!(pin!(changes).next().await, Some(Ok(None)), "nobody leads");
-/// # Ok(())
-/// # }
-/// ```
+/// As a [`tokio::sync::watch`] receiver, it shows the value of now: [`changed`](Self::changed)
+/// waits for another one, and [`leader`](Self::leader) shows it. With the feature `stream`,
+/// `into_stream` makes a `Stream` of it.
 ///
 /// # Examples
 ///
@@ -274,8 +264,9 @@ async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Lea
 /// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://observer-example").await?;
-/// let mut changes: Observer = locks.election("billing-loop").observe();
-/// assert_eq!(changes.next().await?, None, "nobody leads");
+/// let mut observer: Observer = locks.election("billing-loop").observe();
+/// observer.changed().await?;
+/// assert_eq!(observer.leader(), None, "nobody leads");
 /// # Ok(())
 /// # }
 /// ```
@@ -293,14 +284,16 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Completes when another one leads, or nobody; the first call with who leads now. Changes that
-    /// follow each other at once may be seen as one.
+    /// Completes when another one leads, or nobody does; the first call completes with who leads
+    /// now. [`leader`](Self::leader) then shows it. Changes that follow each other at once may be
+    /// seen as one.
     ///
     /// # Errors
     ///
-    /// As [`Election::leader`], and [`LockError::Misconfigured`] where the server cannot tell: over
-    /// a quorum, and without `CLIENT TRACKING`, as [`Capabilities`](crate::Capabilities) say. After
-    /// an error the next call looks again when there is a connection again, or after a second.
+    /// As [`Election::leader`], and [`LockError::Misconfigured`] where the server does not notify
+    /// of changes: over a quorum, and without `CLIENT TRACKING`, as
+    /// [`Capabilities`](crate::Capabilities) say. After an error the next call looks again when
+    /// there is a connection again, or after a second.
     ///
     /// # Cancel safety
     ///
@@ -311,17 +304,18 @@ impl Observer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
-    /// # let locks = redlocked::LockManager::connect("memory://observer-next-example").await?;
-    /// let mut changes = locks.election("billing-loop").observe();
-    /// assert_eq!(changes.next().await?, None);
+    /// # let locks = redlocked::LockManager::connect("memory://observer-changed-example").await?;
+    /// let mut observer = locks.election("billing-loop").observe();
+    /// observer.changed().await?;
+    /// assert!(observer.leader().is_none());
     /// let held = locks.lock("billing-loop").acquire().await?;
-    /// let holder = changes.next().await?;
-    /// assert!(holder.is_some_and(|holder| holder.term().is_none()), "a lock, and no leader");
+    /// observer.changed().await?;
+    /// assert!(observer.leader().is_some_and(|holder| holder.fencing_token().is_none()), "a lock, and no leader");
     /// # drop(held);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Result<Option<Leader>, LockError> {
+    pub async fn changed(&mut self) -> Result<(), LockError> {
         loop {
             if let Some(looks_at) = self.looks_at {
                 self.wait_until(looks_at).await;
@@ -344,10 +338,33 @@ impl Observer {
                 _ => false,
             };
             if !is_same {
-                (self.has_looked, self.last) = (true, seen.clone());
-                return Ok(seen);
+                (self.has_looked, self.last) = (true, seen);
+                return Ok(());
             }
         }
+    }
+
+    /// Who led when [`changed`](Self::changed) completed last: `None` when nobody did, and before
+    /// the first call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://observer-leader-example").await?;
+    /// let mut observer = locks.election("billing-loop").observe();
+    /// observer.changed().await?;
+    /// match observer.leader() {
+    ///     Some(leader) => println!("{:?} leads", leader.announced()),
+    ///     None => println!("nobody leads"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn leader(&self) -> Option<&Leader> {
+        self.last.as_ref()
     }
 
     async fn look(&self) -> Result<Option<Leader>, LockError> {

@@ -8,6 +8,8 @@
 mod error;
 mod lead;
 mod leader;
+#[cfg(feature = "stream")]
+mod stream;
 mod term;
 
 use std::fmt;
@@ -22,6 +24,8 @@ use crate::manager::LockManager;
 use crate::request::LockRequest;
 pub use error::LeadError;
 pub use leader::{Leader, Observer};
+#[cfg(feature = "stream")]
+pub use stream::LeaderStream;
 pub use term::Term;
 
 /// A leader may be blocked for its ttl, and for this time at least: a busy machine is late, too.
@@ -183,7 +187,7 @@ impl Election {
     ///   least.
     /// - A body of [`lead_blocking`](Self::lead_blocking) gives one with each call of
     ///   [`is_leading`](crate::Term::is_leading), [`remaining`](crate::Term::remaining) or
-    ///   [`number`](crate::Term::number), and while it awaits [`ended`](crate::Term::ended). By
+    ///   [`fencing_token`](crate::Term::fencing_token), and while it awaits [`ended`](crate::Term::ended). By
     ///   default, one of its steps may take ten ttl, and 60 s at least. If yours take longer, say
     ///   so here.
     ///

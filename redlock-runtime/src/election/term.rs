@@ -93,14 +93,14 @@ impl Term {
     /// # use redlocked::LockError;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://term-number-example")?;
     /// let election = locks.election("billing-loop");
-    /// let first = election.lead_blocking(|term| Ok::<_, LockError>(term.number()))?;
-    /// let second = election.lead_blocking(|term| Ok::<_, LockError>(term.number()))?;
+    /// let first = election.lead_blocking(|term| Ok::<_, LockError>(term.fencing_token()))?;
+    /// let second = election.lead_blocking(|term| Ok::<_, LockError>(term.fencing_token()))?;
     /// assert!(second > first);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub fn fencing_token(&self) -> u64 {
         self.is_asked();
         self.0.number
     }
@@ -142,7 +142,7 @@ impl Term {
     /// # let locks = redlocked::LockManager::builder("memory://term-fences-example").prefix("shop:").connect_blocking()?;
     /// locks.election("billing-loop").lead_blocking(|term| {
     ///     let fences: Vec<_> = term.fences().collect();
-    ///     assert_eq!((fences[0].name(), fences[0].fencing_token()), ("shop:billing-loop", term.number()));
+    ///     assert_eq!((fences[0].name(), fences[0].fencing_token()), ("shop:billing-loop", term.fencing_token()));
     ///     Ok::<_, LockError>(())
     /// })?;
     /// # Ok(())
@@ -173,7 +173,7 @@ impl Term {
     /// locks
     ///     .election("billing-loop")
     ///     .lead(async |term| {
-    ///         terms.push(term.number());
+    ///         terms.push(term.fencing_token());
     ///         if terms.len() == 1 {
     ///             term.resign();
     ///             std::future::pending::<()>().await; // stopped here

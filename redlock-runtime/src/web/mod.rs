@@ -69,6 +69,7 @@ impl Answer {
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
+            | LockErrorKind::InvalidSetting
             | LockErrorKind::InvalidUrl
             | LockErrorKind::NotConfigured
             | LockErrorKind::NotLocked => Self::Failed,
@@ -142,6 +143,7 @@ mod tests {
             | LockErrorKind::Misconfigured
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
+            | LockErrorKind::InvalidSetting
             | LockErrorKind::InvalidUrl
             | LockErrorKind::NotConfigured
             | LockErrorKind::NotLocked => (500, None),

@@ -89,6 +89,7 @@ mod tests {
                 | LockErrorKind::Misconfigured
                 | LockErrorKind::ShutdownIncomplete
                 | LockErrorKind::InvalidRequest
+                | LockErrorKind::InvalidSetting
                 | LockErrorKind::InvalidUrl
                 | LockErrorKind::NotConfigured
                 | LockErrorKind::NotLocked => (Code::Internal, None),

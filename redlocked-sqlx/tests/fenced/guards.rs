@@ -255,7 +255,7 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
 /// holder waits all the same.
 #[tokio::test]
 async fn a_transaction_that_is_lent_may_be_committed_by_the_caller_where_it_is_fenced() {
-    #[distributed_lock(key = "account:7", global, wait = "20s", guard = lock, manager = locks)]
+    #[distributed_lock(key = "account:7", constant_key, wait = "20s", guard = lock, manager = locks)]
     async fn add_one(locks: &LockManager, tx: &mut Transaction<'static, Postgres>) -> Result<(), Failure> {
         lock.fence_in(tx).await?;
         let balance = PgPool::balance(tx, 7).await?;
@@ -348,7 +348,7 @@ enum BankError {
     Database(#[from] sqlx::Error),
 }
 
-#[distributed_lock(key = "account:7", global, guard = lock, manager = locks)]
+#[distributed_lock(key = "account:7", constant_key, guard = lock, manager = locks)]
 async fn deposit_typed(locks: &LockManager, pool: &sqlx::SqlitePool, write: &str) -> Result<(), BankError> {
     let mut tx = pool.begin().await?;
     lock.fence_in(&mut tx).await?;

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use redlocked::election::{Leader, Observer};
 use redlocked::{LockError, LockErrorKind, LockManager};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
@@ -81,4 +82,10 @@ pub fn trouble(locks: &LockManager, io_timeout: Duration) -> Option<LockErrorKin
     let outcome = locks.ping_blocking();
     assert!(start.elapsed() < io_timeout + 2 * SECOND, "{:?}: {outcome:?}", start.elapsed());
     outcome.err().map(|error| error.kind())
+}
+
+/// The next change that an observer sees: who leads then.
+pub async fn next_leader(observer: &mut Observer) -> Result<Option<Leader>, LockError> {
+    observer.changed().await?;
+    Ok(observer.leader().cloned())
 }

@@ -105,13 +105,13 @@ where
 }
 
 /// Arguments that move into the body although it does not use them.
-#[distributed_lock(key = "unused", global)]
+#[distributed_lock(key = "unused", constant_key)]
 pub async fn unused(_first: String, _second: String) -> Result<u8, LockError> {
     Ok(1)
 }
 
 /// In a sync function.
-#[distributed_lock(key = "unused", global)]
+#[distributed_lock(key = "unused", constant_key)]
 pub fn unused_blocking(_first: String) -> Result<u8, LockError> {
     Ok(1)
 }

@@ -25,7 +25,7 @@ impl Config {
 /// All of them, as literals where they can be.
 #[distributed_lock(
     key = "report:{name}",
-    global = false,
+    constant_key = false,
     ttl = "10s",
     wait = "5s",
     renew = true,

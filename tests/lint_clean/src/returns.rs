@@ -96,19 +96,19 @@ pub fn sync_outcome() -> Outcome {
 }
 
 /// A borrowed value.
-#[distributed_lock(key = "longest", global)]
+#[distributed_lock(key = "longest", constant_key)]
 pub async fn borrowed<'text>(left: &'text str, right: &'text str) -> Result<&'text str, LockError> {
     Ok(if left.len() > right.len() { left } else { right })
 }
 
 /// An iterator without a name.
-#[distributed_lock(key = "count", global, on_error = |_| None)]
+#[distributed_lock(key = "count", constant_key, on_error = |_| None)]
 pub async fn iterator(end: u32) -> Option<impl Iterator<Item = u32>> {
     Some(0..end)
 }
 
 /// In a sync function.
-#[distributed_lock(key = "count", global, on_error = |_| None)]
+#[distributed_lock(key = "count", constant_key, on_error = |_| None)]
 pub fn sync_iterator(end: u32) -> Option<impl Iterator<Item = u32>> {
     Some(0..end)
 }
@@ -145,7 +145,7 @@ pub async fn nested() -> Result<u32, ShopError> {
 }
 
 /// Control flow of every kind.
-#[distributed_lock(key = "flow", global)]
+#[distributed_lock(key = "flow", constant_key)]
 pub async fn control_flow(list: &[u32]) -> Result<u32, ShopError> {
     let mut sum = 0_u32;
     for number in list {
@@ -200,7 +200,7 @@ pub mod explicit {
     }
 
     /// In an async function.
-    #[distributed_lock(key = "explicit", global, on_busy = Ok(0))]
+    #[distributed_lock(key = "explicit", constant_key, on_busy = Ok(0))]
     pub async fn asynchronous(number: u32) -> Result<u32, LockError> {
         return Ok(number);
     }

@@ -45,7 +45,7 @@ fn an_argument_of_a_sync_function(
     Ok(())
 }
 
-#[distributed_lock(key = "a", global)]
+#[distributed_lock(key = "a", constant_key)]
 async fn a_name_in_a_pattern(
     #[expect(unused_variables, reason = "a mistake")] (left, right): (u32, u32),
 ) -> Result<u32, LockError> {
@@ -66,7 +66,7 @@ fn a_variable_of_a_sync_function() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "a", global)]
+#[distributed_lock(key = "a", constant_key)]
 async fn a_value_that_nobody_reads(number: u32) -> Result<u32, LockError> {
     let mut sum = number;
     assert_eq!(sum, number);
@@ -146,7 +146,7 @@ fn a_call_of_something_old() -> Result<u32, LockError> {
     old()
 }
 
-#[distributed_lock(key = "a", global)]
+#[distributed_lock(key = "a", constant_key)]
 #[expect(unused_parens, reason = "a mistake")]
 async fn superfluous_parentheses(number: u32) -> Result<u32, LockError> {
     if (number == 0) {
@@ -155,14 +155,14 @@ async fn superfluous_parentheses(number: u32) -> Result<u32, LockError> {
     Ok(number)
 }
 
-#[distributed_lock(key = "a", global)]
+#[distributed_lock(key = "a", constant_key)]
 #[expect(clippy::let_and_return, reason = "a mistake")]
 async fn a_variable_for_nothing(text: &str) -> Result<usize, LockError> {
     let length = Ok(text.len());
     length
 }
 
-#[distributed_lock(key = "a", global)]
+#[distributed_lock(key = "a", constant_key)]
 #[expect(clippy::too_many_arguments, reason = "a mistake")]
 async fn too_much(
     id: u8,
@@ -191,45 +191,45 @@ mod an_argument_with_a_destructor {
         }
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     fn like_a_field(id: String, order: Order) -> Result<u64, LockError> {
         Ok(order.id)
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     async fn like_a_method(name: String, order: Order) -> Result<u64, LockError> {
         Ok(order.name())
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     async fn like_a_label(id: String, order: u64) -> Result<Order, LockError> {
         Ok(Order { id: order })
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     fn like_a_path(mem: String, order: Order) -> Result<Order, LockError> {
         let mut order = order;
         Ok(std::mem::take(&mut order))
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     fn like_a_variable(id: String, order: Order) -> Result<u64, LockError> {
         let id = order.id;
         Ok(id)
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     #[expect(unused_variables, reason = "a mistake")]
     fn in_a_pattern((id, order): (String, Order)) -> Result<u64, LockError> {
         Ok(order.id)
     }
 
-    #[distributed_lock(key = "a", global)]
+    #[distributed_lock(key = "a", constant_key)]
     async fn expected(
         #[expect(unused_variables, reason = "a mistake")] id: String,
         #[allow(unused_variables, reason = "a mistake")] name: String,

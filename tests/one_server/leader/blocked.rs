@@ -102,7 +102,7 @@ fn max_blocked_is_for_how_long() {
     let outcome = in_time(election.lead(endless)).unwrap_err();
     assert!(matches!(outcome, LeadError::Lock(LockError::InvalidRequest { .. })), "{outcome:?}");
     let outcome = election.lead_blocking(|_| Ok::<_, LockError>(())).unwrap_err();
-    assert!(outcome.to_string().contains("max_blocked"), "{outcome}");
+    assert!(format!("{outcome:#}").contains("max_blocked"), "{outcome:#}");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_sync_body_that_asks_leads_on_and_one_that_does_not_is_replaced() {
     let leads_on = [
         std::thread::spawn(|| works_in_steps(|term| assert!(term.is_leading()))),
         std::thread::spawn(|| works_in_steps(|term| assert!(!term.remaining().is_zero()))),
-        std::thread::spawn(|| works_in_steps(|term| assert!(term.number() > 0))),
+        std::thread::spawn(|| works_in_steps(|term| assert!(term.fencing_token() > 0))),
         std::thread::spawn(|| {
             // The body runs a runtime, and waits for its end beside its work.
             works_in_steps(|term| {

@@ -76,9 +76,9 @@ impl Drop for Inside<'_> {
 fn a_value_of_the_body_is_returned_when_the_lock_is_free() {
     let server = RedisServer::start();
     let election = connect(&server).election("k");
-    let value = runtime().block_on(election.lead(async |term| Ok::<_, LockError>(term.number())));
+    let value = runtime().block_on(election.lead(async |term| Ok::<_, LockError>(term.fencing_token())));
     assert!(value.unwrap() > 0 && !leads(&server));
-    let value = election.lead_blocking(|term| Ok::<_, LockError>(term.number()));
+    let value = election.lead_blocking(|term| Ok::<_, LockError>(term.fencing_token()));
     assert!(value.unwrap() > 0 && !leads(&server));
 }
 
@@ -95,7 +95,10 @@ fn leaders_that_resign_under_load_follow_each_other_with_growing_terms() {
                 let election = connect(server).election("k");
                 let body = |term: &Term| {
                     let _inside = Inside::enter(inside);
-                    assert!(term.number() > last.swap(term.number(), Ordering::SeqCst), "terms grow");
+                    assert!(
+                        term.fencing_token() > last.swap(term.fencing_token(), Ordering::SeqCst),
+                        "terms grow"
+                    );
                     if count.fetch_add(1, Ordering::SeqCst) < TERMS {
                         term.resign();
                         assert!(!term.is_leading() && term.remaining().is_zero());
@@ -142,12 +145,12 @@ fn one_that_resigns_is_followed_by_the_next_standby_and_stands_by_behind_it() {
         first.resign();
         let (next, second, at) = terms.recv().await.unwrap();
         assert_eq!((name, next), ("first", "second"));
-        assert!(second.number() > first.number());
+        assert!(second.fencing_token() > first.fencing_token());
         assert!(at - resigned < SECOND, "it is told, and does not ask: {:?}", at - resigned);
         stand_by(&server, 1).await;
         second.resign();
         let (third, term, _) = terms.recv().await.unwrap();
-        assert!(third == "first" && term.number() > second.number());
+        assert!(third == "first" && term.fencing_token() > second.fencing_token());
         first.resign();
         assert!(term.is_leading(), "an earlier term changes nothing");
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -205,7 +208,7 @@ fn a_body_that_fails_goes_to_the_end_of_the_queue_after_a_pause() {
         });
         let start = Instant::now();
         let value = locks.election("k").lead(async |term| {
-            terms.push(term.number());
+            terms.push(term.fencing_token());
             if terms.len() == 1 {
                 stand_by(&server, 1).await;
                 return Err("no such table");
@@ -363,7 +366,7 @@ fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
         });
         let standby = others.election("k").ttl(SECOND).lead(async |term| {
             let _inside = Inside::enter(&inside);
-            assert!(term.number() > first.number() && !first.is_leading());
+            assert!(term.fencing_token() > first.fencing_token() && !first.is_leading());
             Ok::<_, LockError>(())
         });
         let cut = async {
@@ -377,7 +380,7 @@ fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
         // It comes back, and leads a later term.
         proxy.refuse(false);
         let again = terms.recv().await.unwrap();
-        assert!(again.number() > first.number());
+        assert!(again.fencing_token() > first.fencing_token());
         leader.abort();
     });
 }

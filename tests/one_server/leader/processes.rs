@@ -24,7 +24,7 @@ fn worker() {
         let mut account = Account::default();
         election
             .lead(async |term| {
-                account.begins(term.number());
+                account.begins(term.fencing_token());
                 loop {
                     tokio::select! {
                         word = words.recv() => {

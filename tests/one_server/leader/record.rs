@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, unique};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, next_leader, unique};
 use redlocked::election::{Election, LeadError, Leader, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -26,8 +26,10 @@ fn candidate(election: &Election) -> (tokio::task::JoinHandle<()>, UnboundedRece
 async fn announced(election: &Election, term: &Term) -> Leader {
     let start = Instant::now();
     loop {
-        if let Some(leader) = election.leader().await.unwrap().filter(|leader| leader.term().is_some()) {
-            assert_eq!(leader.term(), Some(term.number()));
+        if let Some(leader) =
+            election.leader().await.unwrap().filter(|leader| leader.fencing_token().is_some())
+        {
+            assert_eq!(leader.fencing_token(), Some(term.fencing_token()));
             return leader;
         }
         assert!(start.elapsed() < 20 * SECOND, "it announces itself");
@@ -73,20 +75,21 @@ fn an_observer_is_told_and_does_not_ask() {
     let [first, second, others] = [(); 3].map(|()| connect(&server));
     in_time(async {
         let mut changes = others.election("k").observe();
-        assert_eq!(changes.next().await.unwrap(), None);
+        assert_eq!(next_leader(&mut changes).await.unwrap(), None);
         let text = String::from("first");
         let (task, mut terms) = candidate(&first.election("k").ttl(LONG).announce(&text));
         let term = terms.recv().await.unwrap();
         // It may be seen in the moment before its announcement.
         let mut change = async || loop {
-            let leader = changes.next().await.unwrap();
-            if leader.as_ref().is_none_or(|leader| leader.term().is_some()) {
+            let leader = next_leader(&mut changes).await.unwrap();
+            if leader.as_ref().is_none_or(|leader| leader.fencing_token().is_some()) {
                 return (leader, Instant::now());
             }
         };
         let (seen, _) = change().await;
-        let is_first =
-            |leader: Leader| leader.term() == Some(term.number()) && leader.announced() == Some(&*text);
+        let is_first = |leader: Leader| {
+            leader.fencing_token() == Some(term.fencing_token()) && leader.announced() == Some(&*text)
+        };
         assert!(seen.is_some_and(is_first));
         tokio::time::sleep(SECOND / 5).await;
         let _: String = server.run("CONFIG RESETSTAT");
@@ -104,7 +107,7 @@ fn an_observer_is_told_and_does_not_ask() {
             (seen, at) = change().await;
         }
         let seen = seen.unwrap();
-        assert_eq!((seen.term(), seen.announced()), (Some(next.number()), Some("second")));
+        assert_eq!((seen.fencing_token(), seen.announced()), (Some(next.fencing_token()), Some("second")));
         assert!(at - resigned < 5 * SECOND, "long before the ttl: {:?}", at - resigned);
         // Nobody follows.
         task.abort();
@@ -126,7 +129,7 @@ fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
         let watcher = others.election("k");
         let leader = announced(&watcher, &term).await;
         let mut changes = watcher.observe();
-        assert!(changes.next().await.unwrap().is_some_and(|seen| seen.is_same_term(&leader)));
+        assert!(next_leader(&mut changes).await.unwrap().is_some_and(|seen| seen.is_same_term(&leader)));
         // As the clock of the leader, and the way to the server, may have it.
         let record: String = server.run("GET lock:k%queue%leader");
         let since = record.split('|').nth(1).unwrap().parse::<u64>().unwrap();
@@ -136,7 +139,7 @@ fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
         let (mut writes, mut left) = (0, lasts());
         let change = tokio::time::timeout(LIMIT, async {
             tokio::select! {
-                change = changes.next() => Some(change),
+                change = next_leader(&mut changes) => Some(change),
                 () = async {
                     while writes < 4 {
                         tokio::time::sleep(SECOND / 100).await;
@@ -151,7 +154,11 @@ fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
         assert!(change.is_none(), "nothing has changed: {change:?}");
         let again = watcher.leader().await.unwrap().unwrap();
         let since = leader.since().unwrap() - 5 * SECOND;
-        assert_eq!((again.term(), again.since()), (leader.term(), Some(since)), "it stays as it was");
+        assert_eq!(
+            (again.fencing_token(), again.since()),
+            (leader.fencing_token(), Some(since)),
+            "it stays as it was"
+        );
         task.abort();
     });
 }
@@ -163,9 +170,13 @@ fn an_observer_hears_of_the_leaders_of_its_own_manager() {
     let (locks, others) = (connect(&server), connect(&server));
     in_time(async {
         let mut changes = locks.election("k").observe();
-        assert_eq!(changes.next().await.unwrap(), None);
+        assert_eq!(next_leader(&mut changes).await.unwrap(), None);
         let mut sees = async |term: u64| {
-            while changes.next().await.unwrap().is_none_or(|leader| leader.term() != Some(term)) {}
+            while next_leader(&mut changes)
+                .await
+                .unwrap()
+                .is_none_or(|leader| leader.fencing_token() != Some(term))
+            {}
         };
         let (task, mut terms) = candidate(&locks.election("k").ttl(LONG));
         let (next_task, mut next_terms) = candidate(&others.election("k").ttl(LONG));
@@ -176,7 +187,7 @@ fn an_observer_hears_of_the_leaders_of_its_own_manager() {
         let mut term = term.unwrap();
         // One of them is of the observer's manager, and no lease ends meanwhile.
         for _ in 0..4 {
-            sees(term.number()).await;
+            sees(term.fencing_token()).await;
             stand_by(&server, 1).await;
             term.resign();
             term = tokio::select! {
@@ -203,10 +214,10 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
         let watcher = others.election("k");
         announced(&watcher, &term).await;
         let mut changes = watcher.observe();
-        assert!(changes.next().await.unwrap().is_some());
+        assert!(next_leader(&mut changes).await.unwrap().is_some());
         proxy.refuse(true);
         proxy.cut();
-        assert_eq!(changes.next().await.unwrap(), None);
+        assert_eq!(next_leader(&mut changes).await.unwrap(), None);
         task.abort();
     });
 }
@@ -219,9 +230,9 @@ fn an_observer_whose_calls_are_dropped_early_looks_in_time() {
     in_time(async {
         let _: String = server.run("SET lock:k by-hand PX 500");
         let mut changes = others.election("k").observe();
-        assert!(changes.next().await.unwrap().is_some());
+        assert!(next_leader(&mut changes).await.unwrap().is_some());
         // The server tells of no record, and the observer looks after a second.
-        while tokio::time::timeout(SECOND / 20, changes.next()).await.is_err() {}
+        while tokio::time::timeout(SECOND / 20, next_leader(&mut changes)).await.is_err() {}
     });
 }
 
@@ -237,7 +248,7 @@ fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
         let before = announced(&watcher, &term).await;
         assert_eq!(server.run::<u32>("DEL lock:k%queue%leader"), 1);
         let without = watcher.leader().await.unwrap().unwrap();
-        assert!(without.term().is_none() && without.name() == before.name());
+        assert!(without.fencing_token().is_none() && without.name() == before.name());
         proxy.cut();
         let again = announced(&watcher, &term).await;
         let apart = again.since().unwrap().duration_since(before.since().unwrap());
@@ -263,11 +274,13 @@ fn the_record_of_an_earlier_leader_says_nothing_about_the_holder() {
         let held = locks.lock("k").acquire().await.unwrap();
         let _: u32 = server.run("RENAMENX kept lock:k%queue%leader");
         let holder = watcher.leader().await.unwrap().unwrap();
-        assert!(holder.term().is_none() && holder.announced().is_none() && holder.name().is_some());
+        assert!(holder.fencing_token().is_none() && holder.announced().is_none() && holder.name().is_some());
         held.release().await.unwrap();
         let _: String = server.run("SET lock:k by-hand PX 60000");
         let by_hand = watcher.leader().await.unwrap().unwrap();
-        assert!(by_hand.term().is_none() && by_hand.name().is_none() && by_hand.expires_in().is_some());
+        assert!(
+            by_hand.fencing_token().is_none() && by_hand.name().is_none() && by_hand.expires_in().is_some()
+        );
     });
 }
 
@@ -288,18 +301,18 @@ fn what_another_client_wrote_in_place_of_a_record_is_none_and_is_not_read_in_ful
     let long = "1".repeat(LENGTH);
     redis::cmd("SET").arg(record).arg(&long).exec(&mut server.client()).unwrap();
     let holder = locks.election("k").leader_blocking().unwrap();
-    assert!(holder.is_some_and(|holder| holder.term().is_none()));
+    assert!(holder.is_some_and(|holder| holder.fencing_token().is_none()));
     assert!(read_by_scripts() < LENGTH);
     let _: usize = server.run(&format!("DEL {record}"));
     let _: usize = server.run(&format!("RPUSH {record} of-another-type"));
     let holder = locks.election("k").leader_blocking().unwrap();
-    assert!(holder.is_some_and(|holder| holder.term().is_none()));
+    assert!(holder.is_some_and(|holder| holder.fencing_token().is_none()));
     held.release_blocking().unwrap();
     let election = locks.election("k");
     let leads = election.lead_blocking(|term| {
         eventually("it announces itself", || {
             let leader = election.leader_blocking().unwrap();
-            leader.is_some_and(|leader| leader.term() == Some(term.number()))
+            leader.is_some_and(|leader| leader.fencing_token() == Some(term.fencing_token()))
         });
         Ok::<_, LockError>(())
     });
@@ -327,7 +340,7 @@ fn a_server_that_tells_of_no_changes_says_so() {
     }
     in_time(async {
         let election = locks.election("k");
-        let error = election.observe().next().await.unwrap_err();
+        let error = next_leader(&mut election.observe()).await.unwrap_err();
         assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
         assert!(error.to_string().contains("`leader()`"), "{error}");
         assert_eq!(election.leader().await.unwrap(), None);

@@ -123,7 +123,7 @@ async fn is_replaced(id: CallId, election: Election, number: u64, ttl: Duration)
     sleep(ttl.max(LEAST_MAX_BLOCKED) + ttl + REPLACED_WITHIN).await;
     let Ok(found) = election.leader().await else { return };
     let (has_record, is_calm) = seen(|seen| (seen.has_record, seen.is_calm));
-    if has_record && is_calm && found.as_ref().and_then(Leader::term) == Some(number) {
+    if has_record && is_calm && found.as_ref().and_then(Leader::fencing_token) == Some(number) {
         let what = format!("call {id}, term {number}: {found:?}");
         judge(|oracle| oracle.violated("a leader that blocks is replaced", what));
     }
@@ -174,7 +174,7 @@ impl Candidate {
                 }
                 BodyEnds::Blocks => {
                     let ttl = Duration::from_millis(ttl);
-                    spawn_here(is_replaced(candidate.id, election.clone(), term.number(), ttl));
+                    spawn_here(is_replaced(candidate.id, election.clone(), term.fencing_token(), ttl));
                     if let Ok(mut blocked) = blocks.lock() {
                         *blocked = Some(Instant::now() + BLOCKS);
                     }
@@ -194,7 +194,7 @@ fn waits_for_its_end(id: CallId, term: Term) {
         waits.ended().await;
         told.store(true, Ordering::Relaxed);
         if waits.is_leading() {
-            let what = format!("call {id}, term {}: it goes on", waits.number());
+            let what = format!("call {id}, term {}: it goes on", waits.fencing_token());
             judge(|oracle| oracle.violated("a task is told of the end of its term", what));
         }
     });
@@ -205,7 +205,7 @@ fn waits_for_its_end(id: CallId, term: Term) {
             sleep(STEP).await;
             late += u32::from(!term.is_leading());
             if late > STEPS_TO_TELL {
-                let what = format!("call {id}, term {}: it is over", term.number());
+                let what = format!("call {id}, term {}: it is over", term.fencing_token());
                 judge(|oracle| oracle.violated("a task is told of the end of its term", what));
                 return;
             }
@@ -216,7 +216,7 @@ fn waits_for_its_end(id: CallId, term: Term) {
 /// The leader, as the server sees it while the term lasts by its own account.
 async fn is_seen(id: CallId, election: Election, term: Term) {
     let key = election.key().to_owned();
-    let number = term.number();
+    let number = term.fencing_token();
     for asked in 1.. {
         sleep(ASKS).await;
         if !term.is_leading() {
@@ -225,7 +225,7 @@ async fn is_seen(id: CallId, election: Election, term: Term) {
         let found = election.leader().await;
         let (Ok(found), true) = (found, term.is_leading()) else { continue };
         let (has_record, is_told, is_calm) = seen(|seen| (seen.has_record, seen.is_told, seen.is_calm));
-        let by = found.as_ref().and_then(Leader::term);
+        let by = found.as_ref().and_then(Leader::fencing_token);
         let is_it = match by {
             Some(by) => by == number,
             None => found.is_some() && !(has_record && is_calm),
@@ -261,8 +261,8 @@ async fn observes(candidate: Candidate, mut changes: Observer, until: Instant) {
     seen(|seen| seen.last.insert(id, first));
     let mut before: Option<Option<Leader>> = None;
     loop {
-        let now = match timeout_at(until, changes.next()).await {
-            Ok(Ok(now)) => now,
+        let now = match timeout_at(until, changes.changed()).await {
+            Ok(Ok(())) => changes.leader().cloned(),
             Ok(Err(LockError::ManagerClosed { .. } | LockError::Misconfigured { .. })) | Err(_) => break,
             Ok(Err(_)) => continue,
         };
@@ -271,7 +271,7 @@ async fn observes(candidate: Candidate, mut changes: Observer, until: Instant) {
             (Some(Some(before)), Some(now)) => !before.is_same_term(now),
             (Some(before), now) => before.is_some() || now.is_some(),
         };
-        let of = |leader: &Option<Leader>| leader.as_ref().and_then(Leader::term);
+        let of = |leader: &Option<Leader>| leader.as_ref().and_then(Leader::fencing_token);
         let last = seen(|seen| seen.last.get(&id).and_then(|observed| observed.term));
         judge(|oracle| {
             if !is_change {
@@ -293,7 +293,7 @@ async fn observes(candidate: Candidate, mut changes: Observer, until: Instant) {
 
 impl Body {
     fn begin(candidate: Candidate, term: &Term) -> Self {
-        World::here().note(|| format!("call {} leads, term {}", candidate.id, term.number()));
+        World::here().note(|| format!("call {} leads, term {}", candidate.id, term.fencing_token()));
         let mut has_paused = false;
         judge(|oracle| has_paused = oracle.is_pausing(candidate.id));
         if has_paused {

@@ -143,7 +143,7 @@ pub(crate) async fn perform(
     let _waits = Waits(id);
     let request = request.once(Duration::from_millis(once.lasts)).on_interrupted(once.on_interrupted);
     let request = match once.by {
-        Some(by) => request.by(by.to_string()),
+        Some(by) => request.fingerprint(by.to_string()),
         None => request,
     };
     let hold_of_body = hold.clone();

@@ -414,13 +414,16 @@ impl Oracle {
 
     /// The body of a candidate begins.
     pub fn leads(&mut self, call: CallId, term: &Term) {
-        self.is_inside(call, Account::Term(term.clone()), term.is_leading(), |_| Some(term.number()));
+        self.is_inside(call, Account::Term(term.clone()), term.is_leading(), |_| Some(term.fencing_token()));
     }
 
     /// The body of a candidate is at work.
     pub fn acts(&mut self, call: CallId, term: &Term) {
         if !term.is_leading() {
-            self.violated("a leader acts only in its term", format!("call {call}, term {}", term.number()));
+            self.violated(
+                "a leader acts only in its term",
+                format!("call {call}, term {}", term.fencing_token()),
+            );
         }
         self.check_exclusion();
     }

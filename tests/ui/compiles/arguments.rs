@@ -181,13 +181,13 @@ impl Transaction {
     }
 }
 
-#[distributed_lock(key = "tx", global)]
+#[distributed_lock(key = "tx", constant_key)]
 async fn commit(mut tx: Transaction) -> Result<(), LockError> {
     tx.open = false;
     Ok(())
 }
 
-#[distributed_lock(key = "tx", global, guard = lock)]
+#[distributed_lock(key = "tx", constant_key, guard = lock)]
 fn commit_both((mut first, mut second): (Transaction, Transaction)) -> Result<(), LockError> {
     assert!(lock.is_held());
     first.open = false;
@@ -216,13 +216,13 @@ mod lent {
         }
     }
 
-    #[distributed_lock(key = "tx", global, guard = lock)]
+    #[distributed_lock(key = "tx", constant_key, guard = lock)]
     pub(super) async fn fenced(tx: &mut Transaction<'_, u32>) -> Result<u32, LockError> {
         lock.fence_in(tx).await?;
         Ok(*tx.0)
     }
 
-    #[distributed_lock(key = "tx", global, reentrant)]
+    #[distributed_lock(key = "tx", constant_key, reentrant)]
     pub(super) async fn below_its_caller(tx: &mut Transaction<'_, u32>) -> Result<u32, LockError> {
         Ok(*tx.0)
     }

@@ -37,12 +37,12 @@ async fn holding() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "a", release = "background", min_hold = "1s")]
+#[distributed_lock(key = "a", release_in_background, min_hold = "1s")]
 async fn released_in_background() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "a", release = "awaited")]
+#[distributed_lock(key = "a", release_in_background = false)]
 fn awaited() -> Result<(), LockError> {
     Ok(())
 }
@@ -87,7 +87,7 @@ impl From<FireTime> for std::time::SystemTime {
 }
 
 /// The time of another crate, and a value that is no `Result`.
-#[distributed_lock(key = "a", global, tick_at = FireTime(at), tick_missed = "retry", on_busy = None, on_error = |_| None)]
+#[distributed_lock(key = "a", constant_key, tick_at = FireTime(at), tick_missed = "retry", on_busy = None, on_error = |_| None)]
 async fn tick_of_another_type<T: Send>(at: std::time::SystemTime, value: T) -> Option<T> {
     Some(value)
 }
@@ -112,12 +112,12 @@ fn a_trailing_comma() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "prices", global)]
+#[distributed_lock(key = "prices", constant_key)]
 async fn one_for_all(prices: &[u32]) -> Result<usize, LockError> {
     Ok(prices.len())
 }
 
-#[distributed_lock(key = "price:{id}", global = false)]
+#[distributed_lock(key = "price:{id}", constant_key = false)]
 fn one_each(id: u32) -> Result<u32, LockError> {
     Ok(id)
 }

@@ -37,12 +37,12 @@ async fn kept_for_longer_than_the_lease() -> Result<(), LockError> {
 }
 
 // Cannot be decided at compile time.
-#[distributed_lock(key = "a", global, ttl = ttl, renew = false, min_hold = "5m")]
+#[distributed_lock(key = "a", constant_key, ttl = ttl, renew = false, min_hold = "5m")]
 async fn of_an_argument(ttl: Duration) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "a", global, on_lost = "finish", reentrant = true)]
+#[distributed_lock(key = "a", constant_key, on_lost = "finish", reentrant = true)]
 fn boxed_by_hand(n: u32) -> Pin<Box<dyn Future<Output = Result<u32, LockError>> + Send>> {
     Box::pin(async move { Ok(n) })
 }

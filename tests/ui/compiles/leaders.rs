@@ -21,7 +21,7 @@ impl App {
     async fn step(&self, term: &Term) -> Result<u64, LockError> {
         self.steps.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
-        Ok(term.number())
+        Ok(term.fencing_token())
     }
 }
 
@@ -70,7 +70,7 @@ fn of_its_own(election: Election) {
         let counted = election.lead(async |term| {
             let mut sent = Vec::new();
             while sent.len() < 3 {
-                sent.push(term.number());
+                sent.push(term.fencing_token());
                 tokio::task::yield_now().await;
             }
             Ok::<_, LockError>(sent)
@@ -195,6 +195,17 @@ async fn not_send(election: Election) {
     let _ = election.lead_fn(async |_term| Ok::<_, LockError>(Rc::clone(&shared))).await;
 }
 
+// `?` of an error that does not implement `Error` itself.
+
+async fn boxed_error(election: Election) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    type E = Box<dyn std::error::Error + Send + Sync>;
+    Ok(election.lead(async |term: Term| Ok::<_, E>(term.fencing_token())).await?)
+}
+
+async fn one_error(election: Election) -> Result<u64, LockError> {
+    election.lead(async |term: Term| Ok(term.fencing_token())).await.map_err(LeadError::flatten)
+}
+
 fn methods_are_used(service: &'static Service) {
     spawn(service.leads_beside_others());
     let _ = (Service::start, Service::start_with_its_fields, Service::leads, Service::leads_as_it_is);
@@ -205,6 +216,7 @@ fn methods_are_used(service: &'static Service) {
 fn compiles() {
     let _ = (owned, owned_in_a_block, changed, of_its_own, a_function, a_boxed_error);
     let _ = (borrowed_in_a_block, a_block_in_a_closure, cloned_for_each_term, not_send, methods_are_used);
+    let _ = (boxed_error, one_error);
     let functions = |election: Election, app: Arc<App>| {
         spawn(owned_in_a_function(election.clone(), Arc::clone(&app)));
         spawn(borrowed_in_a_function(election, app));

@@ -15,7 +15,7 @@ struct Shop {
 }
 
 impl Shop {
-    #[distributed_lock(key = "charge:{order}", once = "24h", once_by = "{cents}", spawn, wait = "10s", manager = self.locks)]
+    #[distributed_lock(key = "charge:{order}", once = "24h", once_fingerprint = "{cents}", spawn, wait = "10s", manager = self.locks)]
     async fn shared(self: Arc<Self>, order: String, cents: u64) -> Result<String, LockError> {
         tokio::task::yield_now().await;
         Ok(format!("{} {order} {cents}", self.name))

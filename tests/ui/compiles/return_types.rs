@@ -59,7 +59,7 @@ async fn nothing() {}
 #[distributed_lock(key = "a", on_error = drop)]
 async fn written_nothing() -> () {}
 
-#[distributed_lock(key = "a", global, on_error = |_| None)]
+#[distributed_lock(key = "a", constant_key, on_error = |_| None)]
 fn reference<'a>(list: &'a mut Vec<u8>) -> Option<&'a mut u8> {
     list.first_mut()
 }
@@ -69,7 +69,7 @@ fn closure() -> fn(u8) -> u8 {
     |n| n + 1
 }
 
-#[distributed_lock(key = "a", global, on_error = |_| value.clone())]
+#[distributed_lock(key = "a", constant_key, on_error = |_| value.clone())]
 fn generic<T: Clone>(value: &T) -> T {
     value.clone()
 }

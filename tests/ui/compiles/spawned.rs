@@ -226,12 +226,12 @@ macro_rules! each_set_of_options {
         $shapes!(joins: reentrant);
         $shapes!(finishes: on_lost = "finish");
         $shapes!(fails_when_lost: on_lost = "error");
-        $shapes!(releases_in_background: release = "background");
-        $shapes!(releases_its_guard_in_background: release = "background", guard = lock);
+        $shapes!(releases_in_background: release_in_background);
+        $shapes!(releases_its_guard_in_background: release_in_background, guard = lock);
         $shapes!(ticks: tick = "1h");
         $shapes!(retries: tick = "1h", tick_missed = "retry");
         $shapes!(retries_with_a_guard: tick = "1h", tick_missed = "retry", guard = lock);
-        $shapes!(retries_in_background: tick = "1h", tick_missed = "retry", release = "background");
+        $shapes!(retries_in_background: tick = "1h", tick_missed = "retry", release_in_background);
     };
 }
 
@@ -239,7 +239,7 @@ mod any_result {
     use super::*;
     each_set_of_options!(shapes);
     shapes!(runs_once: once = "24h");
-    shapes!(runs_once_for_a_request: once = "24h", once_by = "job", on_interrupted = "error", on_undecodable = "rerun");
+    shapes!(runs_once_for_a_request: once = "24h", once_fingerprint = "job", on_interrupted = "error", on_undecodable = "rerun");
     shapes!(runs_once_with_a_guard: once = "24h", guard = lock);
 }
 

@@ -22,7 +22,7 @@ async fn without_a_value() -> Result<u32, LockError> {
     let _seven = 7;
 }
 
-#[distributed_lock(key = "nightly", global)]
+#[distributed_lock(key = "nightly", constant_key)]
 async fn early_return_of_the_wrong_type(early: bool) -> Result<u32, LockError> {
     if early {
         return "early";
@@ -30,7 +30,7 @@ async fn early_return_of_the_wrong_type(early: bool) -> Result<u32, LockError> {
     Ok(7)
 }
 
-#[distributed_lock(key = "nightly", global)]
+#[distributed_lock(key = "nightly", constant_key)]
 async fn question_mark_of_the_wrong_type(text: &str) -> Result<u32, LockError> {
     Ok(text.parse::<u32>()?)
 }

@@ -99,7 +99,7 @@ fn on_lost_on_a_sync_function_and_misspelled(sku: &str) -> Result<(), LockError>
     Ok(())
 }
 
-#[distributed_lock(key = "stock:{sku}", on_lost = "error", release = "background")]
+#[distributed_lock(key = "stock:{sku}", on_lost = "error", release_in_background)]
 async fn a_loss_that_nobody_hears_of(sku: &str) -> Result<(), LockError> {
     Ok(())
 }

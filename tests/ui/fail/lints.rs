@@ -25,7 +25,7 @@ fn result_must_be_used() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "nightly", global)]
+#[distributed_lock(key = "nightly", constant_key)]
 async fn unused_argument(unused: u32) -> Result<(), LockError> {
     Ok(())
 }

@@ -45,7 +45,7 @@ async fn the_time_of_a_tick(a: SystemTime) -> Result<u64, LockError> {
     Ok(1)
 }
 
-#[distributed_lock(key = "a:{a}", once_by = "{a}")]
+#[distributed_lock(key = "a:{a}", once_fingerprint = "{a}")]
 async fn a_request_without_once(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }
@@ -98,17 +98,17 @@ async fn a_borrowed_result(a: &str) -> Result<&str, LockError> {
     Ok(a)
 }
 
-#[distributed_lock(key = "a", global, once = "24h")]
+#[distributed_lock(key = "a", constant_key, once = "24h")]
 async fn a_list_of_borrowed_results<'a>(a: &'a [u64]) -> Result<Vec<&'a [u64]>, LockError> {
     Ok(vec![a])
 }
 
-#[distributed_lock(key = "a:{a}", once = "24h", once_by = 5)]
+#[distributed_lock(key = "a:{a}", once = "24h", once_fingerprint = 5)]
 async fn a_number_as_the_request(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }
 
-#[distributed_lock(key = "a:{a}", once = "24h", once_by = (a, 5))]
+#[distributed_lock(key = "a:{a}", once = "24h", once_fingerprint = (a, 5))]
 async fn a_tuple_as_the_request(a: u64) -> Result<u64, LockError> {
     Ok(1)
 }

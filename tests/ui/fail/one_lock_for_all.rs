@@ -1,13 +1,13 @@
-//! Keys that are the same for every call, and `global` where it is not so.
+//! Keys that are the same for every call, and `constant_key` where it is not so.
 
 use redlocked::{LockError, LockManager, distributed_lock};
 
-#[distributed_lock(key = "stock:{sku}", global)]
+#[distributed_lock(key = "stock:{sku}", constant_key)]
 async fn global_with_a_placeholder(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = format!("stock:{sku}"), global)]
+#[distributed_lock(key = format!("stock:{sku}"), constant_key)]
 async fn global_with_an_expression(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn key_without_braces(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "prices", globl)]
+#[distributed_lock(key = "prices", constant_ky)]
 async fn misspelled_global(prices: &[u32]) -> Result<usize, LockError> {
     Ok(prices.len())
 }

@@ -59,8 +59,8 @@ async fn tick_at_of_an_instant(sku: &str, now: std::time::Instant) -> Result<(),
     Ok(())
 }
 
-#[distributed_lock(key = "stock:{sku}", once = "24h", once_by = quantity)]
-async fn once_by_of_a_number(sku: &str, quantity: u32) -> Result<(), LockError> {
+#[distributed_lock(key = "stock:{sku}", once = "24h", once_fingerprint = quantity)]
+async fn once_fingerprint_of_a_number(sku: &str, quantity: u32) -> Result<(), LockError> {
     Ok(())
 }
 

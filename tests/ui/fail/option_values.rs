@@ -7,7 +7,7 @@ async fn crate_string(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "stock", global = "yes")]
+#[distributed_lock(key = "stock", constant_key = "yes")]
 async fn global_string(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
@@ -103,13 +103,8 @@ async fn release_of_others(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "stock:{sku}", release = true)]
-async fn release_boolean(sku: &str) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "stock:{sku}", release = background)]
-async fn release_without_quotes(sku: &str) -> Result<(), LockError> {
+#[distributed_lock(key = "stock:{sku}", release_in_background = "yes")]
+async fn release_with_a_string(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 

@@ -1,8 +1,9 @@
-//! One error of each kind, and what holds of all of them.
+//! One error of each kind, and what holds for all of them.
 
+use super::example::{USUAL, of_kind};
 use super::*;
 
-const KINDS: [LockErrorKind; 22] = [
+const KINDS: [LockErrorKind; 23] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
     LockErrorKind::TickTaken,
@@ -22,6 +23,7 @@ const KINDS: [LockErrorKind; 22] = [
     LockErrorKind::ShutdownIncomplete,
     LockErrorKind::InvalidKey,
     LockErrorKind::InvalidRequest,
+    LockErrorKind::InvalidSetting,
     LockErrorKind::InvalidUrl,
     LockErrorKind::NotConfigured,
     LockErrorKind::NotLocked,
@@ -30,59 +32,9 @@ const KINDS: [LockErrorKind; 22] = [
 /// A word that is in every text of a sample.
 pub(crate) const SECRET: &str = "customer-7";
 
-/// The lease of a sample's holder.
-pub(crate) const LEASE: Duration = Duration::from_millis(20_300);
-
-/// For how long such locks are held.
-pub(crate) const USUAL: Duration = Duration::from_millis(2_300);
-
-/// A kind that is new here is new in [`KINDS`], too.
-fn sample(kind: LockErrorKind) -> LockError {
-    let (text, reason): (Arc<str>, &str) = (SECRET.into(), SECRET);
-    let (key, holder) = (
-        Arc::clone(&text),
-        Box::new(Holder {
-            owner: Some(Owner::read(&text)),
-            expires_in: Some(LEASE),
-            usual_hold: Some(USUAL),
-            ..Holder::default()
-        }),
-    );
-    match kind {
-        LockErrorKind::Busy => LockError::Busy { key, holder },
-        LockErrorKind::TimedOut => {
-            LockError::TimedOut { key, waited: Duration::ZERO, holder, in_front: Some(1) }
-        }
-        LockErrorKind::TickTaken => LockError::TickTaken { key, tick: UNIX_EPOCH, by: holder },
-        LockErrorKind::Deadlock => LockError::Deadlock { key, advice: reason },
-        LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
-        LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
-        LockErrorKind::Fenced => LockError::Fenced { key, fencing_token: 7 },
-        LockErrorKind::Store => {
-            LockError::Store { key, step: "the commit".into(), source: StoreError::new(fmt::Error) }
-        }
-        LockErrorKind::KeyReused => LockError::KeyReused { key },
-        LockErrorKind::Interrupted => LockError::Interrupted { key, by: holder, since: UNIX_EPOCH },
-        LockErrorKind::Undecodable => LockError::Undecodable { key, reason: reason.into() },
-        LockErrorKind::NotStored => {
-            LockError::NotStored { key, reason: reason.into(), result: Some(Arc::new(SECRET.into())) }
-        }
-        LockErrorKind::NotReplicated => LockError::NotReplicated { key, wanted: 2, reached: 1 },
-        LockErrorKind::Unavailable => LockError::unavailable(&key, reason),
-        LockErrorKind::Misconfigured => LockError::misconfigured(&key, reason),
-        LockErrorKind::ManagerClosed => LockError::closed(&key, reason),
-        LockErrorKind::ShutdownIncomplete => LockError::ShutdownIncomplete { stopped: 1, unreleased: 1 },
-        LockErrorKind::InvalidKey => LockError::InvalidKey { key, reason },
-        LockErrorKind::InvalidRequest => LockError::InvalidRequest { key, reason: reason.into() },
-        LockErrorKind::InvalidUrl => LockError::InvalidUrl { url: key, reason: reason.into() },
-        LockErrorKind::NotConfigured => LockError::NotConfigured,
-        LockErrorKind::NotLocked => LockError::NotLocked,
-    }
-}
-
 /// One error of each kind.
 pub(crate) fn samples() -> impl Iterator<Item = LockError> {
-    KINDS.into_iter().map(sample)
+    KINDS.into_iter().map(|kind| of_kind(kind, SECRET.into(), SECRET))
 }
 
 #[test]
@@ -91,7 +43,7 @@ fn each_error_has_a_kind_of_its_own_that_is_called_like_it() {
     for (kind, error) in KINDS.into_iter().zip(samples()) {
         assert_eq!(error.kind(), kind);
         let variant = format!("{kind:?}");
-        assert_eq!(format!("{error:#?}"), format!("{variant}(\n    {error},\n)"));
+        assert_eq!(format!("{error:#?}"), format!("{variant}(\n    {},\n)", error.with_sources()));
         let mut name = String::new();
         for letter in variant.chars() {
             if letter.is_uppercase() && !name.is_empty() {
@@ -108,8 +60,10 @@ fn each_error_has_a_kind_of_its_own_that_is_called_like_it() {
 #[test]
 fn debug_is_the_message_because_main_and_unwrap_print_it() {
     for error in samples() {
-        assert_eq!(format!("{error:?}"), error.to_string());
-        assert_eq!(format!("{:?}", Err::<(), _>(&error)), format!("Err({error})"));
+        let shown = format!("{error:?}");
+        let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        assert_eq!(shown, format!("{error}{source}"));
+        assert_eq!(format!("{:?}", Err::<(), _>(&error)), format!("Err({shown})"));
     }
 }
 
@@ -120,6 +74,7 @@ fn each_error_that_is_about_a_key_names_it_and_two_name_the_holder() {
         let has_no_key = matches!(
             kind,
             LockErrorKind::ShutdownIncomplete
+                | LockErrorKind::InvalidSetting
                 | LockErrorKind::InvalidUrl
                 | LockErrorKind::NotConfigured
                 | LockErrorKind::NotLocked

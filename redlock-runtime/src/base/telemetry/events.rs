@@ -49,9 +49,10 @@ pub enum LockEvent<'a> {
         /// Never [`LostReason::Released`], [`LostReason::HandedOver`] or [`LostReason::Forked`].
         reason: LostReason,
     },
-    /// A call got [`LockError::Busy`] or [`LockError::TimedOut`], because another caller has the
-    /// lock. Also where `on_busy` makes a value of it. Not for a tick that is taken, as all but one
-    /// of a fleet find it.
+    /// A call got an error that [is busy](LockError::is_busy): another caller has the lock, or has
+    /// run the tick. Also where `on_busy` makes a value of it. Of each tick, all replicas except one
+    /// report this: compare the [kind](LockError::kind) with
+    /// [`TickTaken`](crate::LockErrorKind::TickTaken) to leave those out.
     #[non_exhaustive]
     Busy {
         /// It names the key and the holder.
@@ -63,7 +64,7 @@ pub enum LockEvent<'a> {
     TermEnded {
         /// The key, without the prefix.
         key: &'a str,
-        /// [`Term::number`](crate::Term::number).
+        /// [`Term::fencing_token`](crate::Term::fencing_token).
         term: u64,
         /// How it has ended.
         end: TermEnd,
@@ -149,7 +150,7 @@ impl Events {
     }
 
     pub(crate) fn fails(&self, error: &LockError) {
-        if matches!(error, LockError::Busy { .. } | LockError::TimedOut { .. }) {
+        if error.is_busy() {
             self.tell(&LockEvent::Busy { error });
         }
     }

@@ -127,14 +127,14 @@ pub(crate) fn kept_too_short(key: &str) {
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_failed(error: &LockError) {
     #[cfg(feature = "tracing")]
-    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request failed for want of a lock");
+    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "a request failed for want of a lock");
 }
 
 /// A web request is told to come again, because Redis or this process is not there for it.
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_not_served(error: &LockError) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request was turned away for want of a lock");
+    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "a request was turned away for want of a lock");
 }
 
 /// The limit of waits, `None` when none is reported.

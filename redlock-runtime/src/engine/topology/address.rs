@@ -124,13 +124,16 @@ fn unknown_scheme() -> String {
 /// One address, or several with commas between them.
 pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     if let Some(reason) = refused_prefix(&settings.prefix) {
-        return Err(invalid(urls, reason));
+        return Err(unusable_prefix(reason));
     }
     let urls = split(urls);
     if let [url] = urls.as_slice()
         && let Ok((scheme, rest)) = read(url)
         && scheme.kind == Kind::Cluster
     {
+        if let Some(reason) = misfit(&settings.prefix) {
+            return Err(unusable_prefix(reason));
+        }
         let nodes = cluster(scheme, rest, settings).map_err(|reason| invalid(url, &reason))?;
         return Ok(Deployment::Cluster(Box::new(nodes)));
     }
@@ -234,9 +237,6 @@ fn tls(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Option<Tl
 /// `user:password@host:port,host:port`: some nodes of the Cluster, which name the others.
 fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<ClusterNodes, String> {
     const FORM: &str = "it is not like redis+cluster://host1:6379,host2:6379";
-    if let Some(reason) = misfit(&settings.prefix) {
-        return Err(reason.to_owned());
-    }
     let (rest, settings) = with_parameters(rest, settings)?;
     let (rest, settings) = (&*rest, &settings);
     let tls = tls(scheme, rest, settings)?;
@@ -295,6 +295,10 @@ fn unknown_parameter(kind: Kind, rest: &str) -> Option<String> {
         known => format!("an address like this may have `{}`", known.join("`, `")),
     };
     Some(format!("unknown parameter{which}: {may_have}"))
+}
+
+fn unusable_prefix(reason: &str) -> LockError {
+    LockError::InvalidSetting { setting: "prefix", reason: reason.into() }
 }
 
 fn invalid(url: &str, reason: &str) -> LockError {

@@ -127,7 +127,7 @@ fn a_tick_and_a_body_that_runs_once_are_counted_as_ran_taken_and_replayed() {
         assert_eq!(result.map(Once::into_inner), Ok(7));
         assert_eq!((seen.attempts("ran"), seen.attempts("replayed")), (2.0, replayed));
     }
-    let other = once().by("another").run_blocking(|_guard| Ok::<_, LockError>(8));
+    let other = once().fingerprint("another").run_blocking(|_guard| Ok::<_, LockError>(8));
     assert!(matches!(other, Err(LockError::KeyReused { .. })));
     assert_eq!((seen.attempts("key_reused"), seen.attempts("acquired")), (1.0, 0.0));
     seen.have_ended(5, 2);
@@ -428,7 +428,7 @@ async fn a_process_leads_from_the_lock_to_the_end_of_its_term_however_that_comes
     let mut bodies = 0;
     election
         .lead(async |term| {
-            is_shown(term.number());
+            is_shown(term.fencing_token());
             bodies += 1;
             if bodies == 1 {
                 term.resign();
@@ -439,7 +439,7 @@ async fn a_process_leads_from_the_lock_to_the_end_of_its_term_however_that_comes
         .unwrap();
     assert_eq!((leading(), ended("resigned"), ended("returned")), (0.0, 1.0, 1.0));
     let failed = election.lead_blocking(|term| {
-        is_shown(term.number());
+        is_shown(term.fencing_token());
         Err::<(), _>("no such table")
     });
     assert!(failed.is_err());
@@ -458,7 +458,7 @@ async fn a_process_leads_from_the_lock_to_the_end_of_its_term_however_that_comes
     assert_eq!((leading(), ended("dropped"), ended("panicked")), (0.0, 1.0, 1.0));
     let lost = election.lead(async |term| {
         if ended("lost") < 1.0 {
-            is_shown(term.number());
+            is_shown(term.fencing_token());
             locks.force_release("terms").await.unwrap();
             std::future::pending::<()>().await;
         }

@@ -230,7 +230,7 @@ async fn a_term_is_the_hold_of_its_leader_and_says_how_it_ended() {
     let mut terms = Vec::new();
     let lead = election.lead(async |term| {
         info!(term_of = key, "leads");
-        terms.push(term.number());
+        terms.push(term.fencing_token());
         if terms.len() == 1 {
             term.resign();
             tokio::task::yield_now().await;
@@ -239,7 +239,7 @@ async fn a_term_is_the_hold_of_its_leader_and_says_how_it_ended() {
     });
     lead.instrument(info_span!("main")).await.unwrap();
     let failed = election.clone().stop_on_error().lead_blocking(|term| {
-        terms.push(term.number());
+        terms.push(term.fencing_token());
         Err::<(), _>("no such table")
     });
     assert!(failed.is_err());

@@ -124,9 +124,9 @@ impl Display for ClockOf<'_> {
 /// Why no server can use this prefix.
 pub(crate) fn refused_prefix(prefix: &str) -> Option<&'static str> {
     if is_side_name(prefix) {
-        Some("a prefix must not hold %clock, %queue or %inbox")
+        Some("it must not contain %clock, %queue or %inbox")
     } else if prefix.contains('|') {
-        Some("a prefix must not hold |, which separates the parts of a push")
+        Some("it must not contain |, which separates the parts of a push")
     } else {
         None
     }
@@ -135,7 +135,7 @@ pub(crate) fn refused_prefix(prefix: &str) -> Option<&'static str> {
 /// Why a prefix cannot be used in a Cluster: behind an open brace there is no place for a tag.
 pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {
     (prefix.contains('{') && hash_tag(prefix).is_none())
-        .then_some("in a Cluster, a prefix with a brace holds a whole hash tag, as {shop}: does")
+        .then_some("in a Cluster, a prefix with a brace must contain a whole hash tag, as {shop}: does")
 }
 
 #[cfg(test)]

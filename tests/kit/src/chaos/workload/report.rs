@@ -106,7 +106,7 @@ impl<'a> HoldReport<'a> {
 
     /// The term of a leader.
     pub(crate) fn of_term(term: &'a Term, call_params: CallParams) -> Option<Self> {
-        Self::of_lease(|| term.remaining(), call_params, term.number())
+        Self::of_lease(|| term.remaining(), call_params, term.fencing_token())
     }
 
     fn of_lease(remaining: impl Fn() -> Duration + 'a, call_params: CallParams, fence: u64) -> Option<Self> {

@@ -1,5 +1,5 @@
 //! A key that names no argument is one lock for all calls: the usual mistake in a key, so it must
-//! be confirmed by `global`.
+//! be confirmed by `constant_key`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -14,7 +14,7 @@ use crate::key::is_constant;
 use crate::key::template::Placeholder;
 use crate::variables::{named, text_that_looks_like_a_template};
 
-/// Requires `global` where the key is the same for every call, and refuses it elsewhere. Of several
+/// Requires `constant_key` where the key is the same for every call, and refuses it elsewhere. Of several
 /// keys, one that differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     let keys: Vec<&Key> = args.all_keys().collect();
@@ -59,9 +59,12 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
             }
         }
     }
-    match (differs, &args.global) {
-        (Some(differs), Some(global)) => {
-            errors.at(global, format!("`global` means one lock for all calls, but {differs}: remove one"));
+    match (differs, &args.constant_key) {
+        (Some(differs), Some(constant_key)) => {
+            errors.at(
+                constant_key,
+                format!("`constant_key` means one lock for all calls, but {differs}: remove one"),
+            );
         }
         (None, None) => {
             if let Some(key) = keys.first() {
@@ -204,8 +207,9 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
         ),
     };
     let subject = if args.keys.is_some() { "these keys are" } else { "this key is" };
-    let message =
-        format!("{subject} the same for every call: {advice}, or add `global` if one lock for all is meant");
+    let message = format!(
+        "{subject} the same for every call: {advice}, or add `constant_key` if one lock for all is meant"
+    );
     match key {
         Key::Broken => {}
         Key::Template(template) => errors.at(&template.lit, message),
@@ -280,14 +284,14 @@ mod tests {
         ] {
             let found = mistakes(&format!("key = \"{key}\""), sig);
             assert!(found.contains(&format!("as in `key = \"{suggested}\"`, or")), "{key}: {found}");
-            assert_eq!(mistakes(&format!("key = \"{key}\", global"), sig), "", "{key}");
+            assert_eq!(mistakes(&format!("key = \"{key}\", constant_key"), sig), "", "{key}");
         }
     }
 
     #[test]
     fn so_does_an_expression_that_names_no_argument() {
         for (key, advice) in [
-            ("KEY", "name an argument, as in `key = \"{KEY}:{sku}\"`, or add `global`"),
+            ("KEY", "name an argument, as in `key = \"{KEY}:{sku}\"`, or add `constant_key`"),
             ("stock", "as in `key = \"stock:{sku}\"`"),
             ("names::KEY", "as in `key = \"...:{sku}\"`"),
             ("current_name()", "as in `key = \"...:{sku}\"`"),
@@ -300,7 +304,7 @@ mod tests {
             let is_same = found.contains("is the same for every call");
             assert!(is_same != advice.is_empty() && found.contains(advice), "{key}: {found}");
             if is_same {
-                assert_eq!(mistakes(&format!("key = {key}, global"), "fn f(sku: &str)"), "", "{key}");
+                assert_eq!(mistakes(&format!("key = {key}, constant_key"), "fn f(sku: &str)"), "", "{key}");
             }
         }
         let text = "`{sku}` is plain text here, because only a literal by itself is a template: write \
@@ -340,12 +344,12 @@ mod tests {
             ("key = \"{self.tenant}\"", "fn f(&self, quantity: u32)"),
             ("key = \"stock:{skuu}\"", "fn f(sku: &str)"),
             ("key = \"nightly\"", "fn f()"),
-            ("key = \"nightly\", global", "fn f()"),
+            ("key = \"nightly\", constant_key", "fn f()"),
             ("key = \"nightly\"", "fn f(&self)"),
             ("key = \"nightly\"", "fn f(_: u8, _job: u8)"),
             ("key = KEY", "fn f(&self)"),
-            ("key = KEY, global", "fn f(sku: &str)"),
-            ("key = concat!(\"a:\", \"b\"), global", "fn f(sku: &str)"),
+            ("key = KEY, constant_key", "fn f(sku: &str)"),
+            ("key = concat!(\"a:\", \"b\"), constant_key", "fn f(sku: &str)"),
             ("key = format!(\"stock:{sku}\")", "fn f(sku: &str)"),
             ("key = sku", "fn f(sku: &str)"),
             ("key = self.name()", "fn f(&self, sku: &str)"),
@@ -358,7 +362,7 @@ mod tests {
             ("key = \"{N}\"", "fn f<const N: usize>(a: [u8; N])"),
             ("keys = [\"config\", \"account:{id}\"]", "fn f(id: u32)"),
             ("keys = [\"config\", KEY, format!(\"{id}\")]", "fn f(id: u32)"),
-            ("keys = [\"a\", \"b\"], global", "fn f(id: u32)"),
+            ("keys = [\"a\", \"b\"], constant_key", "fn f(id: u32)"),
             ("keys = [\"a\", \"b\"]", "fn f()"),
         ] {
             assert_eq!(mistakes(args, sig), "", "{args}");
@@ -368,10 +372,10 @@ mod tests {
     #[test]
     fn global_that_is_not_true() {
         for (args, hint) in [
-            ("key = \"stock:{sku}\", global", "the key has `{sku}`: remove one"),
-            ("key = \"{self.tenant.id:04}\", global", "the key has `{self.tenant.id}`: remove one"),
-            ("key = format!(\"{sku}\"), global", "the key names `sku`: remove one"),
-            ("key = self.name(), global", "the key names `self`: remove one"),
+            ("key = \"stock:{sku}\", constant_key", "the key has `{sku}`: remove one"),
+            ("key = \"{self.tenant.id:04}\", constant_key", "the key has `{self.tenant.id}`: remove one"),
+            ("key = format!(\"{sku}\"), constant_key", "the key names `sku`: remove one"),
+            ("key = self.name(), constant_key", "the key names `self`: remove one"),
         ] {
             let found = mistakes(args, "fn f(&self, sku: &str)");
             assert!(found.ends_with(hint), "{args}: {found}");
@@ -381,7 +385,7 @@ mod tests {
             found.contains("these keys are the same for every call") && found.contains("[\"a:{sku}\", ...]"),
             "{found}"
         );
-        let found = mistakes("keys = [\"a\", \"b:{sku}\"], global", "fn f(sku: &str)");
+        let found = mistakes("keys = [\"a\", \"b:{sku}\"], constant_key", "fn f(sku: &str)");
         assert!(found.ends_with("the key has `{sku}`: remove one"), "{found}");
         for (key, written) in [
             ("\"a:\" + sku", "\"a:{sku}\""),
@@ -402,13 +406,13 @@ mod tests {
             let found = mistakes(&format!("key = {key}"), "fn f(sku: &str, id: &str)");
             assert!(found.ends_with(&format!("write `redlocked::key!({written})`")), "{key}: {found}");
         }
-        let found = mistakes("key = \"stock:{sku}\", globl", "fn f(sku: &str)");
-        assert_eq!(found, "unknown option `globl`, did you mean `global`?");
-        for slip in ["globl", "global = \"yes\"", "global(true)", "global ="] {
+        let found = mistakes("key = \"stock:{sku}\", constant_ky", "fn f(sku: &str)");
+        assert_eq!(found, "unknown option `constant_ky`, did you mean `constant_key`?");
+        for slip in ["constant_ky", "constant_key = \"yes\"", "constant_key(true)", "constant_key ="] {
             let found = mistakes(&format!("key = \"stock\", {slip}"), "fn f(sku: &str)");
             assert!(!found.is_empty() && !found.contains("the same for every call"), "{slip}: {found}");
         }
-        let found = mistakes("key = \"stock\", global = false", "fn f(sku: &str)");
+        let found = mistakes("key = \"stock\", constant_key = false", "fn f(sku: &str)");
         assert!(found.contains("the same for every call"), "{found}");
         assert!(mistakes("key = \"a:{b\"", "fn f(b: u8)").ends_with("write `{b}`"));
     }
