@@ -1,13 +1,13 @@
 //! [`FencedGuard`]: what a guard can do with a transaction.
 
 use redlocked::election::Term;
-use redlocked::{CurrentLock, Fence, LockError, LockGuard, ReleaseOutcome};
+use redlocked::{CurrentLock, Fence, HandOver, LockError, LockGuard, ReleaseOutcome};
 
 use crate::transaction::FencedTransaction;
 
-/// Fenced transactions, of a [`LockGuard`], of the [`CurrentLock`] that code runs under, and of the
-/// [`Term`] of a leader.
-pub trait FencedGuard: Send + Sized {
+/// Fenced transactions, of a [`LockGuard`], of the [`HandOver`] that `ticket = lock` binds, of the
+/// [`CurrentLock`] that code runs under, and of the [`Term`] of a leader.
+pub trait FencedGuard: Send + Sync + Sized {
     /// Records the fencing token of each lock of the guard in the table `redlocked_fences`: one
     /// statement for each lock, in the order of the keys. From then on, all of the transaction is
     /// fenced:
@@ -74,20 +74,63 @@ pub trait FencedGuard: Send + Sized {
         tx: &mut T,
     ) -> impl Future<Output = Result<(), LockError>> + Send;
 
-    /// Commits while the lock is held, and then releases it.
-    ///
-    /// A guard that is borrowed, as in an annotated function, a [`CurrentLock`] and a [`Term`] leave
-    /// the release to its owner.
+    /// Commits while the lock is held. The lock stays held afterwards, so that one holder can commit
+    /// many transactions.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] when the lease has ended: nothing was sent, and the transaction is rolled
     /// back. [`LockError::Store`] with the error of the database as its source: where
     /// its connection broke, the transaction may have been committed, so look before the work is done
-    /// again. The lock is released in each case.
+    /// again.
     ///
-    /// That the release has failed is no error, because the transaction is committed:
-    /// [`Committed::release`] tells. It is tried again until the ttl has passed.
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the transaction may be committed or not.
+    ///
+    /// # Examples
+    ///
+    /// The guard may be a field, or in an `Arc`:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlocked::{LockError, LockGuard, LockManager};
+    /// use redlocked_sqlx::FencedGuard;
+    /// use sqlx::{Sqlite, SqlitePool, Transaction};
+    ///
+    /// struct Job {
+    ///     guard: LockGuard,
+    /// }
+    ///
+    /// impl Job {
+    ///     async fn finish(&self, mut tx: Transaction<'static, Sqlite>) -> Result<(), LockError> {
+    ///         self.guard.fence_in(&mut tx).await?;
+    ///         self.guard.commit(tx).await
+    ///     }
+    /// }
+    ///
+    /// let pool = SqlitePool::connect("sqlite::memory:").await?;
+    /// redlocked_sqlx::create_table(&pool).await?;
+    /// let locks = LockManager::connect("memory://").await?;
+    /// let job = Job { guard: locks.lock("job:7").acquire().await? };
+    /// job.finish(pool.begin().await?).await?;
+    /// job.finish(pool.begin().await?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn commit<T: FencedTransaction>(&self, tx: T) -> impl Future<Output = Result<(), LockError>> + Send;
+
+    /// Commits while the lock is held, and then releases it. Only a [`LockGuard`] can do this: the
+    /// lock of an annotated function, of [`CurrentLock`] and of a [`Term`] is released when the
+    /// function or the term ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit). The lock is released in each case.
+    ///
+    /// A release that fails is no error, because the transaction is committed: [`Committed::release`]
+    /// returns its result. It is retried until the TTL has passed.
     ///
     /// # Cancel safety
     ///
@@ -111,51 +154,56 @@ pub trait FencedGuard: Send + Sized {
     /// let mut tx = pool.begin().await?;
     /// guard.fence_in(&mut tx).await?;
     /// sqlx::query("INSERT INTO account VALUES (7, 100)").execute(&mut *tx).await?;
-    /// let committed = guard.commit(tx).await?;
-    /// assert_eq!(committed.release(), Some(Ok(ReleaseOutcome::Released)));
+    /// let committed = guard.commit_and_release(tx).await?;
+    /// assert_eq!(committed.release(), Ok(ReleaseOutcome::Released));
     /// # Ok(())
     /// # }
     /// ```
-    fn commit<T: FencedTransaction>(self, tx: T)
-    -> impl Future<Output = Result<Committed, LockError>> + Send;
+    fn commit_and_release<T: FencedTransaction>(
+        self,
+        tx: T,
+    ) -> impl Future<Output = Result<Committed, LockError>> + Send
+    where
+        Self: Into<LockGuard>,
+    {
+        async move {
+            let guard: LockGuard = self.into();
+            guard.commit(tx).await?;
+            Ok(Committed { release: guard.release().await })
+        }
+    }
 }
 
 impl FencedGuard for LockGuard {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         self.ensure_held()?;
-        for fence in self.fences() {
-            record(tx, &fence).await?;
-        }
-        Ok(())
+        record_all(tx, self.fences()).await
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        (&self).commit(tx).await?;
-        Ok(Committed { release: Some(self.release().await) })
+    async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
+        self.ensure_held()?;
+        commit(tx, self.fences().next()).await
     }
 }
 
-impl FencedGuard for &LockGuard {
+/// The body commits before it hands the lock over: `into_ticket` ends the lease here.
+impl FencedGuard for HandOver<'_> {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         (**self).fence_in(tx).await
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        self.ensure_held()?;
-        commit(tx, self.fences().next()).await
+    async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
+        (**self).commit(tx).await
     }
 }
 
 impl FencedGuard for CurrentLock {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         self.ensure_held()?;
-        for fence in self.fences().await? {
-            record(tx, &fence).await?;
-        }
-        Ok(())
+        record_all(tx, self.fences().await?).await
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
+    async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
         self.ensure_held()?;
         commit(tx, self.fences().await?.into_iter().next()).await
     }
@@ -164,39 +212,29 @@ impl FencedGuard for CurrentLock {
 impl FencedGuard for Term {
     async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
         self.ensure_leading()?;
-        for fence in self.fences() {
-            record(tx, &fence).await?;
-        }
-        Ok(())
+        record_all(tx, self.fences()).await
     }
 
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
-        (&self).commit(tx).await
-    }
-}
-
-impl FencedGuard for &Term {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
-        (**self).fence_in(tx).await
-    }
-
-    async fn commit<T: FencedTransaction>(self, tx: T) -> Result<Committed, LockError> {
+    async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
         self.ensure_leading()?;
         commit(tx, self.fences().next()).await
     }
 }
 
-/// What [`commit`](FencedGuard::commit) has done: the transaction is committed.
+/// What [`commit_and_release`](FencedGuard::commit_and_release) returns: the transaction is
+/// committed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committed {
-    release: Option<Result<ReleaseOutcome, LockError>>,
+    release: Result<ReleaseOutcome, LockError>,
 }
 
 impl Committed {
-    /// What [`LockGuard::release`] has returned; `None` where the release is left to the owner of the
-    /// guard.
-    #[must_use]
-    pub fn release(self) -> Option<Result<ReleaseOutcome, LockError>> {
+    /// Returns what [`LockGuard::release`] has returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`]. The transaction is committed all the same.
+    pub fn release(self) -> Result<ReleaseOutcome, LockError> {
         self.release
     }
 }
@@ -236,10 +274,20 @@ pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(
     if T::DIALECT.is_accepted(recorded, fence.fencing_token()) { Ok(()) } else { Err(fence.refused()) }
 }
 
+async fn record_all<T: FencedTransaction>(
+    tx: &mut T,
+    fences: impl IntoIterator<Item = Fence, IntoIter: Send>,
+) -> Result<(), LockError> {
+    for fence in fences {
+        record(tx, &fence).await?;
+    }
+    Ok(())
+}
+
 /// `fence` names the lock in an error.
-async fn commit<T: FencedTransaction>(tx: T, fence: Option<Fence>) -> Result<Committed, LockError> {
+async fn commit<T: FencedTransaction>(tx: T, fence: Option<Fence>) -> Result<(), LockError> {
     match (tx.commit().await, fence) {
-        (Ok(()), _) => Ok(Committed { release: None }),
+        (Ok(()), _) => Ok(()),
         (Err(error), Some(fence)) => Err(fence.failed("the commit", error)),
         (Err(_), None) => Err(LockError::NotLocked),
     }

@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut tx = pool.begin().await?;
     bob.fence_in(&mut tx).await?;
     sqlx::query("UPDATE ledger SET balance = 70").execute(&mut *tx).await?;
-    bob.commit(tx).await?;
+    bob.commit_and_release(tx).await?;
     println!("Bob has written a balance of 70");
 
     // Ann wakes up. `ann.fence_in` looks at her lease first, and would say that it is lost. Had she

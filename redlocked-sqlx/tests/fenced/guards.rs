@@ -1,12 +1,13 @@
 //! What a guard does with a transaction.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
 use redlocked::election::Term;
-use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, distributed_lock};
-use redlocked_sqlx::{Dialect, FencedGuard as _, FencedTransaction, Recorded, create_table, record};
+use redlocked::{LockError, LockGuard, LockManager, LostReason, ReleaseOutcome, Ticket, distributed_lock};
+use redlocked_sqlx::{Dialect, FencedGuard, FencedTransaction, Recorded, create_table, record};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 
 use crate::bank::{Bank, mariadb, mysql, postgres, sqlite};
@@ -31,8 +32,12 @@ async fn the_lock_is_held_until_the_commit<B: Bank>(bank: B) {
     guard.fence_in(&mut tx).await.unwrap();
     B::set(&mut tx, 7, 42).await.unwrap();
     assert!(locks.lock("account:7").acquire().await.is_err_and(|error| error.is_busy()));
-    let committed = guard.commit(tx).await.unwrap();
-    assert_eq!(committed.release(), Some(Ok(ReleaseOutcome::Released)));
+    guard.commit(tx).await.unwrap();
+    guard.ensure_held().unwrap();
+    let mut tx = bank.start().await;
+    guard.fence_in(&mut tx).await.unwrap();
+    let committed = guard.commit_and_release(tx).await.unwrap();
+    assert_eq!(committed.release(), Ok(ReleaseOutcome::Released));
     assert_eq!(bank.committed(7).await, 42);
     locks.lock("account:7").acquire().await.unwrap().release().await.unwrap();
 }
@@ -79,7 +84,7 @@ async fn a_fence_costs_one_statement_for_each_lock_and_the_commit_none() {
             let mut tx = Counted(bank.start().await, 0);
             guard.fence_in(&mut tx).await.unwrap();
             assert_eq!(tx.1, keys.len());
-            guard.commit(tx).await.unwrap();
+            guard.commit_and_release(tx).await.unwrap();
         }
     }
 
@@ -100,7 +105,7 @@ async fn a_fence_costs_one_statement_for_each_lock_and_the_commit_none() {
         let nothing = questions(&mut tx).await - first;
         guard.fence_in(&mut tx).await.unwrap();
         assert_eq!(questions(&mut tx).await - first - nothing, nothing + 1);
-        guard.commit(tx).await.unwrap();
+        guard.commit_and_release(tx).await.unwrap();
     }
 
     asked_for(sqlite().await.1).await;
@@ -110,6 +115,71 @@ async fn a_fence_costs_one_statement_for_each_lock_and_the_commit_none() {
     for server in [DatabaseServer::mariadb, DatabaseServer::mysql] {
         counted(server()).await;
     }
+}
+
+/// A service that keeps its guard.
+struct Job {
+    guard: LockGuard,
+}
+
+impl Job {
+    async fn write<B: Bank>(&self, bank: &B, balance: i64) -> Result<(), LockError> {
+        let mut tx = bank.start().await;
+        self.guard.fence_in(&mut tx).await?;
+        B::set(&mut tx, 7, balance).await.unwrap();
+        self.guard.commit(tx).await
+    }
+}
+
+#[tokio::test]
+async fn a_guard_in_a_field_or_in_an_arc_commits_and_stays_held() {
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    bank.open(7).await;
+    let job = Job { guard: locks.lock("account:7").acquire().await.unwrap() };
+    job.write(&bank, 1).await.unwrap();
+    job.write(&bank, 2).await.unwrap();
+    job.guard.ensure_held().unwrap();
+
+    let shared = Arc::new(job.guard);
+    let other = Arc::clone(&shared);
+    let mut tx = bank.start().await;
+    let written = tokio::spawn(async move {
+        other.fence_in(&mut tx).await?;
+        SqliteBank::set(&mut tx, 7, 3).await.unwrap();
+        other.commit(tx).await
+    });
+    written.await.unwrap().unwrap();
+    assert_eq!(bank.committed(7).await, 3);
+    assert!(locks.lock("account:7").acquire().await.is_err_and(|error| error.is_busy()));
+    let guard = Arc::into_inner(shared).unwrap();
+    let committed = guard.commit_and_release(bank.start().await).await.unwrap();
+    assert_eq!(committed.release(), Ok(ReleaseOutcome::Released));
+}
+
+/// As generic code that does not name the type of the guard.
+async fn write_three<G: FencedGuard>(lock: &G, bank: &SqliteBank) -> Result<(), Failure> {
+    let mut tx = bank.start().await;
+    lock.fence_in(&mut tx).await?;
+    SqliteBank::set(&mut tx, 7, 3).await?;
+    Ok(lock.commit(tx).await?)
+}
+
+#[tokio::test]
+async fn a_body_that_hands_its_lock_over_fences_its_writes_before() {
+    #[distributed_lock(key = "account:7", constant_key, ticket = lock, manager = locks)]
+    async fn begin(locks: &LockManager, bank: &SqliteBank) -> Result<Ticket, Failure> {
+        write_three(&lock, bank).await?;
+        Ok(lock.into_ticket(20 * SECOND).await?)
+    }
+
+    let ((_file, bank), locks) = (sqlite().await, manager().await);
+    bank.open(7).await;
+    let ticket = begin(&locks, &bank).await.unwrap();
+    assert_eq!(bank.committed(7).await, 3);
+    let guard = locks.redeem(ticket).await.unwrap();
+    let mut tx = bank.start().await;
+    guard.fence_in(&mut tx).await.unwrap();
+    guard.commit_and_release(tx).await.unwrap();
 }
 
 #[tokio::test]
@@ -126,8 +196,8 @@ async fn a_lost_lease_is_refused_before_the_commit() {
     let again = guard.fence_in(&mut tx).await;
     let is_lost = |error: &LockError| matches!(error, LockError::Lost { reason: LostReason::Expired, .. });
     assert!(again.is_err_and(|error| is_lost(&error) && error.to_string().contains("`account:7`")));
-    assert!((&guard).commit(bank.start().await).await.is_err_and(|error| is_lost(&error)));
-    assert!(guard.commit(tx).await.is_err_and(|error| is_lost(&error)));
+    assert!(guard.commit(bank.start().await).await.is_err_and(|error| is_lost(&error)));
+    assert!(guard.commit_and_release(tx).await.is_err_and(|error| is_lost(&error)));
     assert_eq!(bank.committed(7).await, 0, "rolled back");
 }
 
@@ -141,7 +211,7 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
     let late = locks.lock("account:7").acquire().await.unwrap();
     let mut tx = bank.start().await;
     late.fence_in(&mut tx).await.unwrap();
-    late.commit(tx).await.unwrap();
+    late.commit_and_release(tx).await.unwrap();
     let error = record(&mut bank.start().await, &early).await.unwrap_err();
     let said = error.to_string();
     assert!(
@@ -169,7 +239,7 @@ async fn a_holder_may_write_in_many_transactions_and_an_aborted_one_leaves_nothi
         let mut tx = bank.start().await;
         late.fence_in(&mut tx).await.unwrap();
         SqliteBank::set(&mut tx, 7, balance).await.unwrap();
-        (&late).commit(tx).await.unwrap();
+        late.commit(tx).await.unwrap();
     }
     assert_eq!(bank.committed(7).await, 3);
 }
@@ -198,7 +268,7 @@ async fn each_lock_has_its_own_row(server: Option<DatabaseServer>) {
             let fence = i64::try_from(guard.fencing_token_of(key).unwrap()).unwrap();
             (format!("{prefix}{key}").into_bytes(), fence)
         }));
-        guard.commit(tx).await.unwrap();
+        guard.commit_and_release(tx).await.unwrap();
     }
     let rows = sqlx::query_as("SELECT name, fence FROM redlocked_fences ORDER BY name");
     let rows: Vec<(Vec<u8>, i64)> = rows.fetch_all(&pool).await.unwrap();
@@ -233,7 +303,8 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
         let mut tx = bank.start().await;
         lock.fence_in(&mut tx).await?;
         SqliteBank::set(&mut tx, id, 42).await?;
-        assert_eq!(lock.commit(tx).await?.release(), None, "the function releases it");
+        lock.commit(tx).await?;
+        lock.ensure_held()?;
         Ok(())
     }
 
@@ -305,7 +376,7 @@ async fn a_commit_that_fails_releases_the_lock_and_says_that_it_may_be_done() {
     let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     let end = sqlx::query_scalar::<_, bool>("SELECT pg_terminate_backend($1, 10000)").bind(backend);
     assert!(end.fetch_one(&pool).await.unwrap(), "it has ended");
-    let error = guard.commit(tx).await.unwrap_err();
+    let error = guard.commit_and_release(tx).await.unwrap_err();
     assert!(error.to_string().starts_with("`account:7`: the commit failed"), "{error}");
     locks.lock("account:7").wait(SECOND).acquire().await.unwrap().release().await.unwrap();
 }
@@ -387,7 +458,8 @@ async fn a_leader_fences_its_transactions() {
         let led = election.lead(async |term: Term| {
             let mut tx = pool.begin().await.unwrap();
             term.fence_in(&mut tx).await?;
-            assert_eq!((&term).commit(tx).await?.release(), None);
+            term.commit(tx).await?;
+            term.ensure_leading()?;
             early.get_or_insert_with(|| (term.clone(), term.fences().next().unwrap()));
             Ok::<_, LockError>(())
         });
