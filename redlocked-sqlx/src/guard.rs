@@ -3,11 +3,14 @@
 use redlocked::election::Term;
 use redlocked::{CurrentLock, Fence, HandOver, LockError, LockGuard, ReleaseOutcome};
 
+use crate::sealed;
 use crate::transaction::FencedTransaction;
 
 /// Fenced transactions, of a [`LockGuard`], of the [`HandOver`] that `ticket = lock` binds, of the
 /// [`CurrentLock`] that code runs under, and of the [`Term`] of a leader.
-pub trait FencedGuard: Send + Sync + Sized {
+///
+/// Only this crate implements it. `0.1.x` may add methods.
+pub trait FencedGuard: sealed::Guard + Send + Sync + Sized {
     /// Records the fencing token of each lock of the guard in the table `redlocked_fences`: one
     /// statement for each lock, in the order of the keys. From then on, all of the transaction is
     /// fenced:

@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod guard;
+mod sealed;
 mod transaction;
 
 pub use guard::{Committed, FencedGuard, record};
@@ -36,5 +37,5 @@ where
     E: sqlx::Executor<'e>,
     E::Database: FencedDatabase,
 {
-    executor.execute(<E::Database>::TABLE).await.map(drop)
+    executor.execute(<E::Database as sealed::Database>::TABLE).await.map(drop)
 }

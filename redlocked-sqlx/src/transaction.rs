@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use crate::sealed;
+
 /// A transaction in which a fence can be recorded: those of sqlx 0.8, and yours.
 ///
 /// Any other client, or another version of sqlx, is served by two short methods on a type of your
@@ -148,7 +150,10 @@ macro_rules! of_sqlx {
             }
 
             $(#[$when])*
-            impl FencedDatabase for sqlx::$database {
+            impl FencedDatabase for sqlx::$database {}
+
+            $(#[$when])*
+            impl sealed::Database for sqlx::$database {
                 const TABLE: &'static str = $table;
             }
         )*
@@ -157,10 +162,10 @@ macro_rules! of_sqlx {
 
 /// A database of sqlx whose transactions can record a fence, and in which
 /// [`create_table`](crate::create_table) makes the table.
-pub trait FencedDatabase: sqlx::Database {
-    /// What makes the table.
-    const TABLE: &'static str;
-}
+///
+/// Only this crate implements it: for `sqlx::Postgres`, `sqlx::MySql` and `sqlx::Sqlite`, each with its
+/// feature.
+pub trait FencedDatabase: sqlx::Database + sealed::Database {}
 
 /// Of several that make it at once, PostgreSQL refuses all but one, also with `IF NOT EXISTS`.
 #[cfg(feature = "postgres")]
