@@ -56,8 +56,9 @@ impl LockInfo {
         let Inspection { holder, value, waiters, queue, counted, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
         let (limit, holders) = counted.map_or((Limit::ONE, Vec::new()), |counted| {
-            let holder = |(token, left): (Token, _)| Holder {
+            let holder = |(token, take, left): (Token, _, _)| Holder {
                 owner: token::owner_of(token.value()),
+                limit: Some(counted.limit.taking(take)),
                 expires_in: Some(left),
                 call: Some(token),
                 ..Holder::default()
@@ -120,6 +121,28 @@ impl LockInfo {
     #[must_use]
     pub fn inside(&self) -> u32 {
         self.holder.inside().unwrap_or(1)
+    }
+
+    /// How many permits the holders take together: as many as they are, unless one of them
+    /// [takes](crate::LockRequest::take) several.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-taken-example")?;
+    /// let jobs = [4, 2, 1].map(|size| locks.lock("gpu").permits(10).take(size).acquire_blocking());
+    /// if let Some(info) = locks.inspect_blocking("gpu")? {
+    ///     assert_eq!((info.taken(), info.limit(), info.inside()), (7, Some(10), 3));
+    ///     assert_eq!(info.holders().iter().map(|holder| holder.taken()).sum::<u32>(), 7);
+    /// }
+    /// # drop(jobs);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.holder.taken()
     }
 
     /// How many callers may hold the lock together, by the least of those that do: 1 where one has

@@ -128,8 +128,10 @@ impl AtEnd {
 pub(crate) enum Sharing {
     Exclusive,
     Shared,
-    /// Zero for a number out of range.
-    Permits(u16),
+    /// So many, of which it takes so many. Zero for a number out of range.
+    Permits(u16, u16),
+    /// It takes so many permits, of no number.
+    Take(u16),
     /// Both, which is none of them.
     SharedWithPermits,
 }
@@ -138,37 +140,73 @@ pub(crate) enum Sharing {
 const MOST_PERMITS: u16 = 10_000;
 
 impl Sharing {
-    pub(crate) fn permits(permits: u32) -> Self {
-        let permits = u16::try_from(permits).ok().filter(|permits| *permits <= MOST_PERMITS);
-        Self::Permits(permits.unwrap_or(0))
+    pub(crate) fn permits(self, permits: u32) -> Self {
+        let permits = in_range(permits);
+        match self {
+            Self::Exclusive => Self::Permits(permits, 1),
+            Self::Permits(_, take) | Self::Take(take) => Self::Permits(permits, take),
+            Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
+        }
     }
 
-    fn mistake(self) -> Option<&'static str> {
+    pub(crate) fn take(self, take: u32) -> Self {
+        let take = in_range(take);
         match self {
-            Self::Exclusive | Self::Shared | Self::Permits(1..) => None,
-            Self::Permits(0) => Some(
-                "the number of `permits` is out of range; it must be at least 1 and at most 10,000, or `shared` for any \
-                 number",
-            ),
-            Self::SharedWithPermits => Some(
-                "`shared` lets in any number of callers, and `permits` a limited one: leave out one of them",
-            ),
+            Self::Exclusive | Self::Take(_) => Self::Take(take),
+            Self::Permits(permits, _) => Self::Permits(permits, take),
+            Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
         }
+    }
+
+    pub(crate) fn shared(self) -> Self {
+        match self {
+            Self::Exclusive | Self::Shared => Self::Shared,
+            Self::Permits(..) | Self::Take(_) | Self::SharedWithPermits => Self::SharedWithPermits,
+        }
+    }
+
+    fn mistake(self) -> Option<Arc<str>> {
+        Some(match self {
+            Self::Permits(0, _) => {
+                "the number of `permits` is out of range; it must be at least 1 and at most 10,000, or `shared` for any \
+                 number"
+                    .into()
+            }
+            Self::Permits(_, 0) => {
+                "the number of permits to `take` is out of range; it must be at least 1 and at most the number of `permits`".into()
+            }
+            Self::Permits(permits, take) if take > permits => {
+                format!("it would `take` {take} of {permits} permits, and never get them: take at most {permits}").into()
+            }
+            Self::Exclusive | Self::Shared | Self::Permits(..) => return None,
+            Self::Take(_) => "`take` says how many of the `permits` a caller takes: give `permits`, too".into(),
+            Self::SharedWithPermits => {
+                "`shared` lets in any number of callers, and `permits` a limited one: leave out one of them, and `take` with \
+                 `permits`"
+                    .into()
+            }
+        })
     }
 
     /// The limit, if it is one.
     pub(crate) fn checked(self, key: &Arc<str>) -> Result<Limit, LockError> {
-        self.mistake().map_or(Ok(self.limit()), |mistake| Err(LockError::invalid(key, mistake)))
+        let mistake = self.mistake().map(|reason| LockError::InvalidRequest { key: Arc::clone(key), reason });
+        mistake.map_or(Ok(self.limit()), Err)
     }
 
     /// One permit is an exclusive lock.
     pub(crate) fn limit(self) -> Limit {
         match self {
-            Self::Exclusive | Self::SharedWithPermits | Self::Permits(0) => Limit::ONE,
+            Self::Exclusive | Self::SharedWithPermits | Self::Permits(0, _) | Self::Take(_) => Limit::ONE,
             Self::Shared => Limit::NONE,
-            Self::Permits(permits) => Limit::of(permits.into()),
+            Self::Permits(permits, take) => Limit::of(permits.into()).taking(take.into()),
         }
     }
+}
+
+/// Zero for a number that no request may give.
+fn in_range(permits: u32) -> u16 {
+    u16::try_from(permits).ok().filter(|permits| *permits <= MOST_PERMITS).unwrap_or(0)
 }
 
 impl Options {

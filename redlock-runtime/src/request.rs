@@ -6,7 +6,7 @@ use crate::base::one_or_many::OneOrMany;
 use crate::base::owner::{CallSite, ConstOption, Origin};
 use crate::base::tick::{NominalTime, TickMissed};
 use crate::manager::LockManager;
-use crate::options::{OnLost, Options, Sharing, Wait};
+use crate::options::{OnLost, Options, Wait};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller
 /// waits for it.
@@ -108,6 +108,7 @@ impl SiteRequest {
             ConstOption::Reentrant(reentrant) => request.reentrant(reentrant),
             ConstOption::Shared => request.shared(),
             ConstOption::Permits(permits) => request.permits(permits),
+            ConstOption::Take(permits) => request.take(permits),
             ConstOption::Tick(millis) => request.tick(Duration::from_millis(millis)),
             ConstOption::TickSkip => request.tick_missed(TickMissed::Skip),
             ConstOption::TickRetry => request.tick_missed(TickMissed::Retry),
@@ -348,10 +349,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn shared(mut self) -> Self {
-        self.options.sharing = match self.options.sharing {
-            Sharing::Exclusive | Sharing::Shared => Sharing::Shared,
-            Sharing::Permits(_) | Sharing::SharedWithPermits => Sharing::SharedWithPermits,
-        };
+        self.options.sharing = self.options.sharing.shared();
         self
     }
 
@@ -382,10 +380,41 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn permits(mut self, permits: u32) -> Self {
-        self.options.sharing = match self.options.sharing {
-            Sharing::Exclusive | Sharing::Permits(_) => Sharing::permits(permits),
-            Sharing::Shared | Sharing::SharedWithPermits => Sharing::SharedWithPermits,
-        };
+        self.options.sharing = self.options.sharing.permits(permits);
+        self
+    }
+
+    /// Takes so many of the [`permits`](Self::permits) at once: the caller counts for as many while
+    /// it holds the lock. 1 by default; at least 1, and at most the number of `permits`. For callers
+    /// that need different shares of one thing: jobs of 1 to 8 GB on a GPU with 16.
+    ///
+    /// All of them or none: a caller waits until as many are free. All kinds wait in one queue, first
+    /// come, first served, and nobody passes: behind one that waits for 8 permits, those that need 1
+    /// wait, too, also where 1 is free. So it is not starved by them, and permits may stay unused
+    /// while it waits.
+    ///
+    /// A process of a version without `take` enters beside such a holder only when all holders that
+    /// take several have left, so no more permits are taken than there are during a deployment.
+    ///
+    /// Without `permits`, for 0, and for more than there are, the request fails with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and sends nothing. It is
+    /// refused where `permits` is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://take-example")?;
+    /// let job = |gigabytes| locks.lock("gpu").permits(16).take(gigabytes).acquire_blocking();
+    /// let both = [job(8)?, job(7)?];
+    /// assert!(job(2).is_err_and(|error| error.is_busy()));
+    /// let small = job(1)?;
+    /// # drop((both, small));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn take(mut self, permits: u32) -> Self {
+        self.options.sharing = self.options.sharing.take(permits);
         self
     }
 

@@ -410,7 +410,36 @@ impl Testing {
     /// # }
     /// ```
     pub fn hold_permit(&self, key: &str, permits: u32, function: &str) -> Result<HeldElsewhere, LockError> {
-        self.hold_as(Sharing::permits(permits), key, function)
+        self.hold_as(Sharing::Exclusive.permits(permits), key, function)
+    }
+
+    /// As [`hold_permit`](Self::hold_permit), for a caller that [takes](crate::LockRequest::take)
+    /// several of the permits.
+    ///
+    /// # Errors
+    ///
+    /// As [`hold_permit`](Self::hold_permit); and [`LockError::InvalidRequest`] where it takes none, or more
+    /// than there are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://hold-permits-example")?;
+    /// let _job = locks.testing()?.hold_permits("gpu", 16, 12, "train")?;
+    /// assert!(locks.lock("gpu").permits(16).take(5).acquire_blocking().is_err_and(|error| error.is_busy()));
+    /// assert!(locks.lock("gpu").permits(16).take(4).acquire_blocking().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_permits(
+        &self,
+        key: &str,
+        permits: u32,
+        take: u32,
+        function: &str,
+    ) -> Result<HeldElsewhere, LockError> {
+        self.hold_as(Sharing::Exclusive.permits(permits).take(take), key, function)
     }
 
     fn hold_as(&self, sharing: Sharing, key: &str, function: &str) -> Result<HeldElsewhere, LockError> {

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
-use redlocked::{Holder, LockError, LockManager, LockRequest, LostReason, ReleaseOutcome};
+use redlocked::{Holder, LockError, LockGuard, LockManager, LockRequest, LostReason, ReleaseOutcome};
 
 use crate::behaviour::{Mode, url_of};
 
@@ -460,7 +460,7 @@ fn holders_of_permits_are_renewed_one_by_one() {
             (0..4).map(|_| locks.lock("k").permits(4).ttl(ttl).acquire_blocking().unwrap()).collect();
         // Time itself is tested: longer than a lease that nobody renews.
         std::thread::sleep(ttl * 3 / 2);
-        assert!(guards.iter().all(redlocked::LockGuard::is_held));
+        assert!(guards.iter().all(LockGuard::is_held));
         assert!(is_busy(locks.lock("k").permits(4)));
     });
 }
@@ -551,6 +551,163 @@ fn different_numbers_on_one_key_are_limited_by_the_smallest_inside() {
         assert!(is_busy(request(5)), "five are inside");
         drop((five, third, more));
     });
+}
+
+/// Callers whose requests have different numbers, too.
+#[test]
+fn no_more_permits_are_taken_than_there_are() {
+    on_each(|store| {
+        let managers = [store.manager(), store.manager(), store.manager()];
+        let (taken, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        runtime().block_on(async {
+            let mut calls = tokio::task::JoinSet::new();
+            for (number, locks) in (0_u32..24).zip(managers.iter().cycle()) {
+                let (locks, taken, most) = (locks.clone(), Arc::clone(&taken), Arc::clone(&most));
+                calls.spawn(async move {
+                    for round in 0..6 {
+                        let permits = if (number + round) % 7 == 0 { 8 } else { 10 };
+                        let take = 1 + (number * 5 + round * 3) % 8;
+                        let request = locks.lock("k").permits(permits).take(take).wait(LIMIT);
+                        let (taken, most) = (Arc::clone(&taken), Arc::clone(&most));
+                        let body = async move |_: &LockGuard| {
+                            let now = taken.fetch_add(take, Ordering::SeqCst) + take;
+                            assert!(now <= permits, "{now} of {permits}");
+                            most.fetch_max(now, Ordering::SeqCst);
+                            tokio::time::sleep(Duration::from_millis(1)).await;
+                            taken.fetch_sub(take, Ordering::SeqCst);
+                        };
+                        request.run_value(body).await.unwrap();
+                    }
+                });
+            }
+            calls.join_all().await;
+        });
+        assert!(most.load(Ordering::SeqCst) > 8, "they are inside together");
+        drop(managers);
+        store.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_heavy_caller_that_waits_is_not_passed_and_enters_when_enough_permits_are_free() {
+    on_each_with_a_queue(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let take = |locks: &LockManager, take| locks.lock("k").permits(10).take(take).wait(LIMIT);
+        runtime().block_on(async {
+            let three = take(&here, 3).acquire().await.unwrap();
+            let four = take(&there, 4).acquire().await.unwrap();
+            let heavy = tokio::spawn(take(&there, 8).acquire());
+            let queued = async |waiters| {
+                while here.inspect("k").await.unwrap().is_none_or(|info| info.waiters() < waiters) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            queued(1).await;
+            assert!(take(&here, 1).try_acquire().await.is_err(), "nor by one try");
+            let first = tokio::spawn(take(&here, 1).acquire());
+            queued(2).await;
+            let second = tokio::spawn(take(&there, 2).acquire());
+            queued(3).await;
+            three.release().await.unwrap();
+            let start = Instant::now();
+            tokio::time::sleep(SECOND / 10).await;
+            assert!([&heavy, &first, &second].iter().all(|waiter| !waiter.is_finished()), "4 are taken");
+            four.release().await.unwrap();
+            let heavy = heavy.await.unwrap().unwrap();
+            let first = first.await.unwrap().unwrap();
+            assert!(start.elapsed() < SECOND, "nobody had to ask: {:?}", start.elapsed());
+            tokio::time::sleep(SECOND / 20).await;
+            assert!(!second.is_finished(), "8 and 1 leave no room for 2");
+            heavy.release().await.unwrap();
+            drop((first, second.await.unwrap().unwrap()));
+        });
+        drop((here, there));
+        store.assert_nothing_left();
+    });
+}
+
+#[test]
+fn those_that_look_see_how_many_permits_are_taken() {
+    on_each(|store| {
+        let locks = store.manager();
+        let request = |take| locks.lock("k").permits(10).take(take).label("job");
+        let held = [4, 2, 1].map(|take| request(take).acquire_blocking().unwrap());
+        let info = locks.inspect_blocking("k").unwrap().unwrap();
+        assert_eq!((info.taken(), info.limit(), info.inside()), (7, Some(10), 3));
+        let mut each: Vec<_> = info.holders().iter().map(Holder::taken).collect();
+        each.sort_unstable();
+        assert_eq!(each, [1, 2, 4]);
+        let listed = locks.list_blocking("*").unwrap();
+        assert_eq!(listed.iter().map(|info| (info.taken(), info.inside())).collect::<Vec<_>>(), [(7, 3)]);
+        let error = request(4).acquire_blocking().unwrap_err();
+        assert!(error.to_string().contains("): 7 of 10 permits, 3 holders, among them "), "{error}");
+        assert_eq!(error.holder().map(Holder::taken), Some(7));
+        let writer = locks.lock("k").acquire_blocking().unwrap_err();
+        assert!(writer.to_string().contains("): 7 of 10 permits, 3 holders, among them "), "{writer}");
+        let now = {
+            let _three = request(3).acquire_blocking().unwrap();
+            locks.inspect_blocking("k").unwrap().unwrap()
+        };
+        assert!(now.has_same_holder(&info), "it was not free in between");
+        drop(held);
+    });
+}
+
+/// The lease of the first that must leave, and not of the first that leaves.
+#[test]
+fn a_heavy_caller_is_told_when_enough_permits_are_free() {
+    on_each(|store| {
+        let locks = store.manager();
+        let request = |take, ttl| locks.lock("k").permits(10).take(take).renew(false).ttl(ttl * SECOND);
+        let held =
+            [(1, 10), (3, 20), (5, 40)].map(|(take, ttl)| request(take, ttl).acquire_blocking().unwrap());
+        for (take, least) in [(2, 9), (4, 19), (5, 19), (6, 39), (10, 39)] {
+            let error = request(take, 10).acquire_blocking().unwrap_err();
+            let left = error.holder().and_then(Holder::expires_in).unwrap();
+            assert!(left > least * SECOND && left < (least + 2) * SECOND, "{take}: {left:?}");
+        }
+        drop(held);
+    });
+}
+
+#[test]
+fn one_that_takes_several_permits_and_is_not_renewed_frees_them() {
+    on_each_with_a_queue(|store| {
+        let locks = store.manager();
+        let request = |take| locks.lock("k").permits(10).take(take);
+        let stays = request(2).acquire_blocking().unwrap();
+        let ends = request(8).renew(false).ttl(SECOND / 2).acquire_blocking().unwrap();
+        let start = Instant::now();
+        let next = request(8).wait(LIMIT).acquire_blocking().unwrap();
+        assert!(start.elapsed() > SECOND / 4 && start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
+        assert!(stays.is_held() && is_busy(request(1)));
+        drop((stays, ends, next, locks));
+        store.assert_nothing_left();
+    });
+}
+
+/// So that clients of before weights came see what they know, and leave alone what they do not.
+#[test]
+fn only_callers_that_take_several_permits_are_written_in_another_way() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let request = || locks.lock("k").permits(10);
+    let (value, members) = ("GET lock:k", "ZRANGE lock:k%queue%holders 0 -1");
+    let plain = [request(), request().take(1)].map(|request| request.acquire_blocking().unwrap());
+    assert!(server.run::<String>(value).starts_with("%holders|10|"));
+    assert!(server.run::<Vec<String>>(members).iter().all(|member| member.contains("|10|")));
+    let heavy = request().take(3).acquire_blocking().unwrap();
+    assert!(server.run::<String>(value).starts_with("%holders|1|"));
+    let written = server.run::<Vec<String>>(members);
+    assert_eq!(written.iter().filter(|member| member.contains("|10x3|")).count(), 1, "{written:?}");
+    heavy.release_blocking().unwrap();
+    let again = request().acquire_blocking().unwrap();
+    drop((plain, again));
+    let alone = request().take(3).acquire_blocking().unwrap();
+    assert!(server.run::<String>(value).starts_with("%holders|1|"));
+    drop(alone);
+    let _plain = request().acquire_blocking().unwrap();
+    assert!(server.run::<String>(value).starts_with("%holders|10|"));
 }
 
 #[test]
@@ -729,6 +886,16 @@ fn what_no_lock_can_be_is_refused_before_anything_is_sent() {
         (cohort.lock("k").permits(2), "`cohort`"),
         (quorum.lock("k").shared(), "quorum"),
         (quorum.lock("k").permits(2), "quorum"),
+        (one.lock("k").take(2), "give `permits`, too"),
+        (one.lock("k").permits(10).take(0), "at least 1"),
+        (one.lock("k").permits(10).take(11), "would `take` 11 of 10 permits"),
+        (one.lock("k").take(70_000).permits(10), "at least 1"),
+        (one.lock("k").permits(1).take(2), "would `take` 2 of 1 permits"),
+        (one.lock("k").shared().take(2), "leave out one"),
+        (one.lock("k").take(2).shared(), "leave out one"),
+        (one.lock_all(["a", "b"]).permits(2).take(2), "several keys"),
+        (cohort.lock("k").permits(2).take(2), "`cohort`"),
+        (quorum.lock("k").permits(2).take(2), "quorum"),
     ] {
         let reason = reason(request);
         assert!(reason.contains(words), "{words}: {reason}");
@@ -755,7 +922,8 @@ fn an_undisturbed_lock_costs_two_commands_whatever_its_kind() {
     // The other holder would watch.
     server.tell_of_no_changes();
     let locks = connect(&server);
-    let kinds: [fn(LockRequest) -> LockRequest; 2] = [LockRequest::shared, |request| request.permits(3)];
+    let kinds: [fn(LockRequest) -> LockRequest; 3] =
+        [LockRequest::shared, |request| request.permits(3), |request| request.permits(9).take(4)];
     for kind in kinds {
         let _other = kind(locks.lock("k")).ttl(600 * SECOND).acquire_blocking().unwrap();
         let before = server.client_commands();

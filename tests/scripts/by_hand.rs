@@ -27,6 +27,8 @@ pub(crate) struct Caller {
     pub(crate) inbox: String,
     /// How many it allows inside, itself included; 0 for any number.
     pub(crate) number: u32,
+    /// For how many of them it counts.
+    pub(crate) weight: u32,
     pub(crate) fenced: bool,
 }
 
@@ -39,7 +41,8 @@ impl Caller {
         match (self.number, self.fenced) {
             (1, true) => String::new(),
             (1, false) => "unfenced".to_owned(),
-            (number, _) => format!("n{number}"),
+            (number, _) if self.weight == 1 => format!("n{number}"),
+            (number, _) => format!("n{number}x{}", self.weight),
         }
     }
 
@@ -172,7 +175,7 @@ impl Scripts {
     pub(crate) fn caller(&mut self, number: u32, ttl: u64, inbox: &str) -> Caller {
         self.tokens += 1;
         let token = format!("{:0>22}@host:1/1790000000/m::f", self.tokens);
-        Caller { token, ttl, inbox: inbox.to_owned(), number, fenced: true }
+        Caller { token, ttl, inbox: inbox.to_owned(), number, weight: 1, fenced: true }
     }
 
     pub(crate) fn run<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {

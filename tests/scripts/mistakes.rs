@@ -31,9 +31,20 @@ fn random() {
 
 const MISTAKES: &[Mistake] = &[
     // Who has room.
-    mistake("includes/has_room", "return most == 0 or inside < most", "return number == 0 or inside < number", random),
-    mistake("includes/has_room", "limit = entering_least", "limit = 9 do return inside < number end", random),
-    mistake("includes/has_room", "limit = inside == 0 and number or least(limit, number)", "limit = number", random),
+    mistake("includes/has_room", "return most == 0 or inside + extra + weight <= most", "return number == 0 or inside < number", random),
+    mistake("includes/has_room", "limit, extra = least(limit, entering_least)", "limit = 9 do return inside < number end limit, extra = 9", random),
+    mistake("includes/has_room", "limit, extra, entering_extra = least(limit, number)", "limit, extra, entering_extra = number", random),
+    // How many permits are taken.
+    mistake("includes/has_room", "inside + extra + weight <= most", "inside + weight <= most", random),
+    mistake("includes/has_room", "inside + extra + weight <= most", "inside + extra < most", random),
+    mistake("includes/add_holders", "(extra > 0 and 1 or limit)", "limit", random),
+    mistake("includes/limits_of", "(tonumber(its_weight) or 1) - 1", "0", random),
+    mistake("includes/number_of", "tonumber(its_weight) or 1, label", "1, label", random),
+    mistake("includes/counted", "if missing < 1 then return i - 1 end", "do return i - 1 end", random),
+    mistake("includes/counted", "if limit == 1 and number ~= 1 then read_limits() end", "", random),
+    mistake("commands/acquire_counted", "taken + (tonumber(its_weight) or 1)", "taken + 1", random),
+    mistake("commands/acquire_counted", "if weight ~= '' and its_least ~= '1' then", "if false then", random),
+    mistake("commands/acquire_counted", "string.find(number, 'x', 1, true) and '1' or number", "string.match(number, '%d+')", random),
     mistake("commands/acquire_counted", "inside < tonumber(number)", "true", random),
     mistake("commands/acquire_counted", "string.sub(value, 1, #prefix) == prefix", "string.byte(value) == 37", random),
     mistake("commands/acquire", "local is_over = not inside_now", "local is_over = true", random),
@@ -128,7 +139,7 @@ const MISTAKES: &[Mistake] = &[
     // Who keeps out those behind it, and does not answer.
     mistake(
         "commands/acquire_counted",
-        "if has_room(number) and not pass_over() then return {3} end",
+        "if has_room(number, weight) and not pass_over() then return {3} end",
         "",
         counted::a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim,
     ),
@@ -212,8 +223,8 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         "commands/acquire_counted",
-        "waiters == 0 and (is_over or limit) and has_room(number)",
-        "(is_over or limit) and has_room(number)",
+        "waiters == 0 and (is_over or limit) and has_room(number, weight)",
+        "(is_over or limit) and has_room(number, weight)",
         random,
     ),
     mistake("commands/acquire_counted", "exist == 0 or exist == 2 and value", "true", random),

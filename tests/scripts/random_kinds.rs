@@ -74,7 +74,9 @@ impl Run {
         let ttl = [30, 200, 2000][self.random.index(3)];
         let inbox = if self.random.percent(20) { DEAD } else { INBOXES[self.random.index(3)] };
         let fenced = self.random.percent(50);
-        let caller = Caller { fenced, ..self.scripts.caller(number, ttl, inbox) };
+        let weight = if number > 1 && self.random.percent(50) { self.random.index(number) + 1 } else { 1 };
+        let (number, weight) = (number as u32, weight as u32);
+        let caller = Caller { weight, fenced, ..self.scripts.caller(number, ttl, inbox) };
         self.callers.insert(caller.token.clone(), caller.clone());
         caller
     }
@@ -111,6 +113,10 @@ impl Run {
 
     fn number(&self, token: &String) -> usize {
         self.callers[token].number as usize
+    }
+
+    fn weight(&self, token: &String) -> usize {
+        self.callers[token].weight as usize
     }
 
     fn listens(&self, token: &String) -> bool {
@@ -151,6 +157,11 @@ impl Change<'_> {
         self.after.inside.keys().map(|token| run.number(token)).collect()
     }
 
+    /// How many permits those inside have.
+    fn taken(&self, run: &Run) -> usize {
+        self.after.inside.keys().map(|token| run.weight(token)).sum()
+    }
+
     fn check(&self, run: &mut Run) -> Result<(), &'static str> {
         self.check_exclusion(run)?;
         if self.after.is_counted() {
@@ -170,10 +181,8 @@ impl Change<'_> {
 
     fn check_exclusion(&self, run: &Run) -> Result<(), &'static str> {
         let numbers = self.numbers(run);
-        is(
-            numbers.iter().all(|number| *number == 0 || numbers.len() <= *number),
-            "more are inside than one allows",
-        )?;
+        let taken = self.taken(run);
+        is(numbers.iter().all(|number| *number == 0 || taken <= *number), "more are inside than one allows")?;
         is(are_unique(&self.after.waiting), "one waits twice")?;
         // Nobody is thrown out before the end of its lease.
         let is_out = |(token, left): (&String, &i64)| {
@@ -293,7 +302,8 @@ impl Change<'_> {
             let (number, numbers) = (run.number(first), self.numbers(run));
             let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
             let ends = after.inside.values().min().copied().unwrap_or(i64::MAX);
-            let has_room = number != 1 && after.is_counted() && numbers.len() < least.unwrap_or(usize::MAX);
+            let taken = self.taken(run) + run.weight(first);
+            let has_room = number != 1 && after.is_counted() && taken <= least.unwrap_or(usize::MAX);
             is(!has_room || ends < 5, "there is room for the first that waits")?;
         }
         let is_last = done.step == Step::Leave
@@ -317,11 +327,17 @@ impl Change<'_> {
         if !self.after.is_counted() || !self.is_sure() {
             return Ok(());
         }
-        let mut ends: Vec<_> = self.after.inside.values().copied().collect();
+        let weighed = |(token, left): (&String, &i64)| (*left, run.weight(token));
+        let mut ends: Vec<_> = self.after.inside.iter().map(weighed).collect();
         ends.sort_unstable();
         let numbers = self.numbers(run).into_iter().chain([run.number(&caller.token)]);
         let least = numbers.filter(|number| *number != 0).min().unwrap_or(1);
-        let expected = ends.get(ends.len().saturating_sub(least)).copied().unwrap_or(0);
+        let mut taken = self.taken(run) + run.weight(&caller.token);
+        let makes_room = |(_, weight): &&(i64, usize)| {
+            taken -= weight;
+            taken <= least
+        };
+        let expected = ends.iter().find(makes_room).map_or(0, |(left, _)| *left);
         is((-2..=self.passed + 2).contains(&(left - expected)), "it was told another time")
     }
 }

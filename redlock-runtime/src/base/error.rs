@@ -703,7 +703,7 @@ pub struct Holder {
     pub(crate) usual_hold: Option<Duration>,
     /// How many have it, if it is [counted](crate::base::limit::Limit::is_counted), and else 0.
     pub(crate) inside: u32,
-    /// The least that one of these allows.
+    /// The least that one of these allows, and how many permits they take together.
     pub(crate) limit: Option<Limit>,
     /// The first waiter, where that one keeps out the caller that was refused.
     pub(crate) waiter: Option<Box<InFront>>,
@@ -728,7 +728,7 @@ impl fmt::Display for InFront {
         match self.limit.number() {
             0 => f.write_str(", which waits for a shared lock"),
             1 => f.write_str(", which waits for an exclusive lock"),
-            permits => write!(f, ", which waits for 1 of {permits} permits"),
+            permits => write!(f, ", which waits for {} of {permits} permits", self.limit.take()),
         }
     }
 }
@@ -765,11 +765,16 @@ impl Holder {
         }
     }
 
-    /// `a reader`, `3 readers`, `1 of 3 permits`: what those have that are inside together.
+    /// `a reader`, `3 readers`, `1 of 3 permits`, `7 of 10 permits, 3 holders`: what those have that are inside together.
     fn together(&self) -> Option<String> {
-        Some(match (self.limit?.number(), self.inside) {
+        let limit = self.limit?;
+        Some(match (limit.number(), self.inside) {
             (0, 1) => "a reader".to_owned(),
             (0, inside) => format!("{inside} readers"),
+            (permits, 1) => format!("{} of {permits} permits", limit.take().max(1)),
+            (permits, inside) if limit.take() > inside => {
+                format!("{} of {permits} permits, {inside} holders", limit.take())
+            }
             (permits, inside) => format!("{inside} of {permits} permits"),
         })
         .filter(|_| self.inside > 0)
@@ -808,6 +813,25 @@ impl Holder {
     #[must_use]
     pub fn waiter_function(&self) -> Option<&str> {
         self.waiter.as_ref()?.owner.as_ref()?.function()
+    }
+
+    /// How many permits the holder [takes](crate::LockRequest::take), or those together that
+    /// [`inside`](Self::inside) counts; 1 where one has the lock alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://holder-taken-example")?;
+    /// let _job = locks.lock("gpu").permits(10).take(7).acquire_blocking()?;
+    /// let busy = locks.lock("gpu").permits(10).take(4).acquire_blocking().unwrap_err();
+    /// assert_eq!(busy.holder().map(redlocked::Holder::taken), Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.limit.map_or(1, Limit::take)
     }
 
     /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with

@@ -1,32 +1,55 @@
 //! [`Limit`]: how many may hold a lock at the same time.
 
-/// What a caller demands while it holds a lock: that no more than so many do, itself included.
+use std::fmt;
+
+/// What a caller demands while it holds a lock: that no more than so many do, itself included, and
+/// for how many of them it counts.
 ///
-/// One rule covers all kinds of locks: a caller enters when fewer are inside than it and each of
-/// them allows.
+/// One rule covers all kinds of locks: a caller enters when it and those inside count for no more
+/// than it and each of them allows. No number is above 65,535, so that it is small.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Limit(u32);
+pub(crate) struct Limit {
+    permits: u16,
+    /// One, but for a caller that takes several permits.
+    take: u16,
+}
 
 impl Limit {
     /// An exclusive lock.
-    pub(crate) const ONE: Self = Self(1);
+    pub(crate) const ONE: Self = Self { permits: 1, take: 1 };
 
     /// A shared lock: as many as want.
-    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self { permits: 0, take: 1 };
 
     /// So many permits; zero is [`NONE`](Self::NONE).
-    pub(crate) const fn of(permits: u32) -> Self {
-        Self(permits)
+    pub(crate) fn of(permits: u32) -> Self {
+        Self { permits: small(permits), take: 1 }
     }
 
-    /// As scripts and members write it: 0 for none.
-    pub(crate) const fn number(self) -> u32 {
-        self.0
+    /// The same, for a caller that takes so many of them.
+    pub(crate) fn taking(self, take: u32) -> Self {
+        Self { take: small(take), ..self }
+    }
+
+    /// From a member of the queue or of the holders, as [`Display`](fmt::Display) writes it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (permits, take) = text.split_once('x').unwrap_or((text, "1"));
+        Some(Self::of(permits.parse().ok()?).taking(take.parse().ok()?))
+    }
+
+    /// As scripts write it: 0 for none.
+    pub(crate) fn number(self) -> u32 {
+        self.permits.into()
+    }
+
+    /// How many permits its caller takes.
+    pub(crate) fn take(self) -> u32 {
+        self.take.into()
     }
 
     /// Others may be inside, too: the server counts them.
     pub(crate) const fn is_counted(self) -> bool {
-        self.0 != 1
+        self.permits != 1
     }
 
     /// The kind of lock, for metrics and spans.
@@ -35,31 +58,46 @@ impl Limit {
         expect(dead_code, reason = "read with the features `metrics` and `tracing`")
     )]
     pub(crate) const fn kind(self) -> &'static str {
-        match self.0 {
+        match self.permits {
             0 => "shared",
             1 => "exclusive",
             _ => "permits",
         }
     }
 
-    /// The smaller one of both.
+    /// The smaller number of both.
     pub(crate) fn least(self, other: Self) -> Self {
-        match (self.0, other.0) {
-            (0, _) => other,
-            (_, 0) => self,
-            (one, two) => Self(one.min(two)),
-        }
+        let permits = match (self.permits, other.permits) {
+            (0, number) | (number, 0) => number,
+            (one, two) => one.min(two),
+        };
+        Self { permits, take: 1 }
     }
 
     /// There may be room for this one where there is none for the other.
     pub(crate) fn allows_more_than(self, other: Self) -> bool {
-        other.0 != 0 && (self.0 == 0 || self.0 > other.0)
+        let is_lighter = self.is_counted() && self.take < other.take;
+        is_lighter || other.permits != 0 && (self.permits == 0 || self.permits > other.permits)
     }
 
-    /// One more may enter where so many are inside, who together allow `of_those`.
-    pub(crate) fn has_room(self, inside: u32, of_those: Self) -> bool {
-        let least = self.least(of_those).0;
-        inside == 0 || least == 0 || inside < least
+    /// This one may enter where those inside have so many permits, and together allow `of_those`.
+    pub(crate) fn has_room(self, taken: u32, of_those: Self) -> bool {
+        let least = self.least(of_those).number();
+        taken == 0 || least == 0 || taken.saturating_add(self.take()) <= least
+    }
+}
+
+/// A number of permits.
+fn small(permits: u32) -> u16 {
+    u16::try_from(permits).unwrap_or(u16::MAX)
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { permits, take: 1 } => permits.fmt(f),
+            Self { permits, take } => write!(f, "{permits}x{take}"),
+        }
     }
 }
 
@@ -83,5 +121,22 @@ mod tests {
         assert!(room(0, 1_000, 0) && room(0, 4, 5) && !room(0, 5, 5));
         // Different numbers of permits.
         assert!(room(5, 2, 3) && !room(5, 3, 3) && room(3, 2, 5) && !room(3, 3, 5) && !room(5, 5, 0));
+    }
+    #[test]
+    fn one_that_takes_several_permits_counts_for_as_many() {
+        let room = |take, taken, of_those| Limit::of(10).taking(take).has_room(taken, Limit::of(of_those));
+        assert!(room(3, 7, 10) && !room(4, 7, 10) && room(10, 0, 10) && !room(1, 10, 10));
+        assert!(room(3, 3, 6) && !room(3, 4, 6), "those inside allow fewer");
+        assert!(Limit::of(10).allows_more_than(Limit::of(10).taking(2)));
+        assert!(!Limit::of(10).taking(2).allows_more_than(Limit::of(10)));
+        assert_eq!(Limit::of(10).taking(3).least(Limit::NONE), Limit::of(10));
+    }
+
+    #[test]
+    fn one_permit_is_written_as_ever() {
+        for (limit, text) in [(Limit::of(10), "10"), (Limit::NONE, "0"), (Limit::of(10).taking(3), "10x3")] {
+            assert_eq!((limit.to_string().as_str(), Limit::parse(text)), (text, Some(limit)));
+        }
+        assert!(["", "x", "10x", "x3", "10x3x", "a"].map(Limit::parse).iter().all(Option::is_none));
     }
 }

@@ -176,6 +176,8 @@ pub enum ConstOption {
     Shared,
     /// `permits = 5`
     Permits(u32),
+    /// `take = 2`
+    Take(u32),
     /// `tick = "1h"`
     Tick(u64),
     /// `tick_missed = "skip"`

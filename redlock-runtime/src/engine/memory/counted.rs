@@ -42,6 +42,11 @@ impl Inside {
         u32::try_from(self.members.len()).unwrap_or(u32::MAX)
     }
 
+    /// How many permits they take.
+    pub(super) fn taken(&self) -> u32 {
+        self.members.iter().fold(0, |taken, member| taken.saturating_add(member.limit.take()))
+    }
+
     /// The least of theirs.
     pub(super) fn limit(&self) -> Limit {
         self.members.iter().fold(Limit::NONE, |limit, member| limit.least(member.limit))
@@ -68,11 +73,11 @@ impl Inside {
 
     /// True when one more may enter, with this limit.
     pub(super) fn has_room(&self, limit: Limit) -> bool {
-        limit.has_room(self.count(), self.limit())
+        limit.has_room(self.taken(), self.limit())
     }
 
     /// When there may be room for one with this limit: one that wants the lock alone waits for the
-    /// last, others for the first.
+    /// last, others until enough permits are free.
     pub(super) fn next_end(&self, limit: Limit) -> Option<Moment> {
         self.next(limit).map(|member| member.expires)
     }
@@ -83,12 +88,18 @@ impl Inside {
     }
 
     fn next(&self, limit: Limit) -> Option<&Member> {
-        let end = |member: &&Member| member.expires;
-        if limit.is_counted() {
-            self.members.iter().min_by_key(end)
-        } else {
-            self.members.iter().max_by_key(end)
-        }
+        let (of_those, mut taken, by_end) = (self.limit(), self.taken(), self.by_end());
+        let makes_room = |member: &&Member| {
+            taken = taken.saturating_sub(member.limit.take());
+            limit.has_room(taken, of_those)
+        };
+        by_end.into_iter().find(makes_room)
+    }
+
+    fn by_end(&self) -> Vec<&Member> {
+        let mut by_end: Vec<&Member> = self.members.iter().collect();
+        by_end.sort_by_key(|member| member.expires);
+        by_end
     }
 
     /// It is inside from now on.
@@ -120,19 +131,16 @@ impl Inside {
     /// As a caller with this limit sees them.
     pub(super) fn seen(&self, limit: Limit, now: Moment) -> Holder {
         let expires_in = self.next_end(limit).map(|end| end.since(now));
-        let limit = Some(self.limit()).filter(|_| !self.is_empty());
+        let limit = Some(self.limit().taking(self.taken())).filter(|_| !self.is_empty());
         Holder { inside: self.count(), limit, expires_in, ..Holder::default() }
     }
 
     /// Each of the first 100; `None` when nobody is inside.
     pub(super) fn seen_one_by_one(&self, now: Moment) -> Option<Counted> {
-        let mut by_end: Vec<&Member> = Vec::new();
-        for member in &self.members {
-            by_end.insert(by_end.partition_point(|other| other.expires <= member.expires), member);
-        }
-        let seen = |member: &&Member| (member.token.clone(), member.expires.since(now));
-        let holders = by_end.iter().take(100).map(seen).collect();
-        (!self.is_empty()).then(|| Counted { limit: self.limit(), inside: self.count(), holders })
+        let seen = |member: &Member| (member.token.clone(), member.limit.take(), member.expires.since(now));
+        let holders = self.by_end().into_iter().take(100).map(seen).collect();
+        let limit = self.limit().taking(self.taken());
+        (!self.is_empty()).then(|| Counted { limit, inside: self.count(), holders })
     }
 
     /// Names the phase of those that are inside now.

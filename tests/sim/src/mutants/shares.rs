@@ -72,8 +72,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 ACQUIRE_COUNTED_LUA,
-                "if waiters == 0 and (is_over or limit) and has_room(number) then",
-                "if (is_over or limit) and has_room(number) then",
+                "if waiters == 0 and (is_over or limit) and has_room(number, weight) then",
+                "if (is_over or limit) and has_room(number, weight) then",
             ),
         ],
     },
@@ -96,7 +96,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: ONE_CLAIM,
         edits: &[edit(
             ACQUIRE_COUNTED_LUA,
-            "if has_room(number) and not pass_over() then return {3} end",
+            "if has_room(number, weight) and not pass_over() then return {3} end",
             "",
         )],
     },

@@ -36,7 +36,7 @@ impl Kind {
     /// writer differ, too, as they should.
     pub(super) fn differing_limits(&self, other: Option<Limit>) -> Option<(Limit, Limit)> {
         let (own, other) = (self.limit(), other?);
-        (own.is_counted() && other.is_counted() && own != other).then_some((own, other))
+        (own.is_counted() && other.is_counted() && own.number() != other.number()).then_some((own, other))
     }
 
     /// True when there may be room for such a lock where there is none for the other one.

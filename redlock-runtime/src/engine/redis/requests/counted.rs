@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fields::{EXACTLY, Encoder, counted_parts, in_ms};
+use super::fields::{EXACTLY, Encoder, counted_parts, in_ms, taken};
 use crate::base::limit::Limit;
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Counted, Request};
@@ -33,13 +33,12 @@ impl Encoder {
         limit: Limit,
         command: &mut Command<'_>,
     ) {
-        let number = limit.number();
         if let Script::RenewCounted = script {
             command.arg("2").arg(&*request.name);
             self.session.keyspace.write_holders(command, &request.name);
             command.arg(request.token.value()).arg(in_ms(request.lasts()));
             command.arg("").arg(&*self.session.inbox);
-            command.arg(format_args!("n{number}"));
+            command.arg(format_args!("n{limit}"));
             return;
         }
         self.write_keys(command, request);
@@ -53,30 +52,38 @@ impl Encoder {
         // Also of one try: it names the member.
         command.arg(&*self.session.inbox).arg(at_most.unwrap_or_default());
         command.arg(self.floor(request));
-        command.arg(format_args!("n{number}"));
+        command.arg(format_args!("n{limit}"));
         if let (Script::AcquireCounted, true) = (script, self.session.may_not_count) {
             command.arg(TRIES);
         }
     }
 }
 
-/// Those that have a lock with this value, `%holders|least limit|phase`: how many they are, then of
-/// each the member and what is left of its lease.
+/// Those that have a lock with this value, `%holders|least limit|phase`, and behind it how many they
+/// are, and how many permits they take, where that is more; how many they are, then of each the member
+/// and what is left of its lease.
 pub(super) fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
     let [limit, _] = counted_parts(value)?;
     let [Value::Int(inside), holders @ ..] = parts else { return None };
+    let inside = u32::try_from(*inside).ok()?;
     let holder = |pair: &[Value]| match pair {
         [member, Value::Int(left)] => {
             let left = u64::try_from(*left).ok().map(Duration::from_millis)?;
-            Some((token_in(member), left))
+            Some((token_in(member), taken_by(member), left))
         }
         _ => None,
     };
     Some(Counted {
-        limit: Limit::of(limit.parse().ok()?),
-        inside: u32::try_from(*inside).ok()?,
+        limit: Limit::of(limit.parse().ok()?).taking(taken(value).max(inside)),
+        inside,
         holders: holders.chunks(2).filter_map(holder).collect(),
     })
+}
+
+/// How many permits a member of the holders takes.
+fn taken_by(member: &Value) -> u32 {
+    let limit = text(member).and_then(|member| Limit::parse(member.split('|').nth(1)?));
+    limit.map_or(1, Limit::take)
 }
 
 /// The token of a member of the holders. One that a foreign client has written is named, and has no owner.

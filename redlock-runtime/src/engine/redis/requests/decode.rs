@@ -180,10 +180,13 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
                 _ => None,
             };
             let mut holder = holder(value, *pttl, granted);
-            holder.inside = counted.as_ref().map_or(0, |counted| counted.inside);
+            if let Some(counted) = &counted {
+                (holder.inside, holder.limit) = (counted.inside, Some(counted.limit));
+            }
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
             // The least limit changes while the same callers hold the lock.
-            let phase = counted_parts(value).map(|[_, phase]| [COUNTED, phase].concat());
+            let phase = counted_parts(value).and_then(|[_, rest]| rest.split('|').next());
+            let phase = phase.map(|phase| [COUNTED, phase].concat());
             let value = phase.map_or_else(|| Token::naming(value), |phase| Token::naming(phase.as_bytes()));
             Reply::Found(Some(Inspection { holder, value, waiters, queue, record, counted }))
         }

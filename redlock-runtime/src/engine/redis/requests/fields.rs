@@ -243,8 +243,8 @@ pub(super) fn owner(member: &str) -> Option<Owner> {
 
 /// The first waiter, by its member of the queue.
 pub(super) fn in_front_of(member: &str) -> InFront {
-    let number = member.splitn(4, '|').nth(3).and_then(|kind| kind.strip_prefix('n')?.parse().ok());
-    InFront { owner: owner(member), limit: number.map_or(Limit::ONE, Limit::of) }
+    let limit = member.splitn(4, '|').nth(3).and_then(|kind| Limit::parse(kind.strip_prefix('n')?));
+    InFront { owner: owner(member), limit: limit.unwrap_or(Limit::ONE) }
 }
 
 /// From the value of the lock, its PTTL, and when it was granted.
@@ -255,7 +255,8 @@ pub(super) fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
         inside: inside(value),
-        limit: counted_parts(value).and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?))),
+        limit: counted_parts(value)
+            .and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?).taking(taken(value)))),
         call: None,
         waiter: None,
     }
@@ -288,11 +289,19 @@ pub(super) fn counted_parts(value: &[u8]) -> Option<[&str; 2]> {
     Some([limit, rest])
 }
 
-/// How many have the lock, in the answer to a request for it: `%holders|least limit|phase|number`.
-/// Else 0.
+/// How many have the lock, in the answer to a request for it: `%holders|least limit|phase|number`, and
+/// behind that how many permits they take, where that is more. Else 0.
 pub(super) fn inside(value: &[u8]) -> u32 {
-    let number = counted_parts(value).and_then(|[_, rest]| rest.split_once('|')?.1.parse().ok());
-    number.unwrap_or(0)
+    part_behind_phase(value, 1).unwrap_or(0)
+}
+
+/// How many permits these take. Else 0.
+pub(super) fn taken(value: &[u8]) -> u32 {
+    part_behind_phase(value, 2).unwrap_or_else(|| inside(value))
+}
+
+fn part_behind_phase(value: &[u8], at: usize) -> Option<u32> {
+    counted_parts(value)?[1].split('|').nth(at)?.parse().ok()
 }
 
 /// The start of the value of a counted lock.

@@ -84,6 +84,7 @@ includes! {
     is_there
     least
     leave_free
+    limits_of
     listeners
     listeners_sharded
     may_notify

@@ -28,18 +28,10 @@ local function value_of(key)
   if type(value) == 'table' then return redis.call('GET', key) end
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
--- How many the caller allows inside at a time, itself included, and its member among the holders: see counted.lua.
---- @with token, inbox, kind
--- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number.
-local function number_of(its_kind)
-  return tonumber(string.match(its_kind, '^n(%d+)$')) or 1
-end
 -- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
 local function without_tag(inbox)
   return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
 end
-local number = number_of(kind)
-local mine = token .. '|' .. number .. '|' .. without_tag(inbox)
 -- Returns the waiters to tell.
 --- @with queue
 local function first_two()
@@ -109,14 +101,17 @@ end
 -- A counted lock, which several have at a time.
 --
 -- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
--- when fewer are inside than it and each of them allows.
+-- when fewer are inside than it and each of them allows. One that takes several permits counts for as many.
 --
 -- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
---         server's time, and half a ms behind it if its process lets it end
+--         server's time, and half a ms behind it if its process lets it end. One that counts for 3 of 10 has 10x3 in the second place
 --         An exclusive caller that knows of none leaves them out, and calls again where there are some
 -- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
 -- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
+-- While one of them counts for several, the value says that one allows no other: scripts that do not know that leave it alone, and
+-- those that do read the members.
 --- @with holders
+-- What those that are inside demand together, by their members: see counted.lua.
 
 -- Zero is more than any other number.
 local function least(one, other)
@@ -124,16 +119,50 @@ local function least(one, other)
   return math.min(one, other)
 end
 
--- What the lock says, and of it: the least that one of them allows, or one that has left; and how many are inside.
-local written, limit, phase, inside = nil, nil, nil, 0
+-- Returns the least that one of them allows, and how many permits they have beyond one each.
+local function limits_of(members)
+  local its_least, beyond = 0, 0
+  for i = 1, #members do
+    local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
+    its_least = least(its_least, tonumber(its_number) or 1)
+    beyond = beyond + (tonumber(its_weight) or 1) - 1
+  end
+  return its_least, beyond
+end
+
+-- What the lock says, and of it: the least that one of them allows, or one that has left, or 1 before the members are read; how many are
+-- inside; and how many permits they have beyond one each.
+local written, limit, phase, inside, extra = nil, nil, nil, 0, 0
+
+local function read_limits()
+  limit, extra = limits_of(redis.call('ZRANGE', holders, 0, -1))
+end
 
 local function now_ms()
   return string.sub(time(), 1, -4)
 end
 
--- When there is room for this number, unless those inside renew or leave. In ms from now.
-local function left_for(number)
-  local at = math.max(inside - math.max(least(number, limit), 1), 0)
+-- For how many permits one of them counts.
+local function weight_of(member)
+  return tonumber(string.match(member, '|%d+x(%d+)|')) or 1
+end
+
+-- The rank of the one whose end makes room for this number and weight, if those before it have left, too.
+local function makes_room(number, weight)
+  if limit == 1 and number ~= 1 then read_limits() end
+  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  if extra == 0 or missing < 1 then return math.max(missing - 1, 0) end
+  local members = redis.call('ZRANGE', holders, 0, missing - 1)
+  for i = 1, #members do
+    missing = missing - weight_of(members[i])
+    if missing < 1 then return i - 1 end
+  end
+  return math.max(#members - 1, 0)
+end
+
+-- When there is room for this number and weight, unless those inside renew or leave. In ms from now.
+local function left_for(number, weight)
+  local at = makes_room(number, weight)
   local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
   return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
 end
@@ -211,6 +240,12 @@ end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
 --- @with lock, queue, holders, inbox
+-- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number; for how many
+-- of them it counts; and both as its member among the holders has them: see counted.lua.
+local function number_of(its_kind)
+  local label, its_number, its_weight = string.match(its_kind, '^n((%d+)x?(%d*))$')
+  return tonumber(its_number) or 1, tonumber(its_weight) or 1, label or '1'
+end
 local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
@@ -220,6 +255,8 @@ local function notify_each(members, score)
     end
   end
 end
+
+local mine = token .. '|' .. string.sub(kind, 2) .. '|' .. without_tag(inbox)
 
 -- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
 local function shorten()

@@ -150,18 +150,20 @@ local leaves = true
 -- The member of the queue that the caller is: see read.lua.
 --- @with token, ttl, inbox, kind
 local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)
--- How many the caller allows inside at a time, itself included, and its member among the holders: see counted.lua.
+-- How many the caller allows inside at a time, and its member among the holders: see counted.lua.
 --- @with token, inbox, kind
--- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number.
+-- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number; for how many
+-- of them it counts; and both as its member among the holders has them: see counted.lua.
 local function number_of(its_kind)
-  return tonumber(string.match(its_kind, '^n(%d+)$')) or 1
+  local label, its_number, its_weight = string.match(its_kind, '^n((%d+)x?(%d*))$')
+  return tonumber(its_number) or 1, tonumber(its_weight) or 1, label or '1'
 end
 -- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
 local function without_tag(inbox)
   return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
 end
-local number = number_of(kind)
-local mine = token .. '|' .. number .. '|' .. without_tag(inbox)
+local number, _, label = number_of(kind)
+local mine = token .. '|' .. label .. '|' .. without_tag(inbox)
 -- Releases a lock that this token holds, or one that it was passed on to: the longest waiter gets it, or it is free. If none of
 -- them holds it, they leave the queue.
 -- passed_on: the tokens that its process has passed the lock on to
@@ -322,14 +324,17 @@ local MOST = 2000
 -- A counted lock, which several have at a time.
 --
 -- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
--- when fewer are inside than it and each of them allows.
+-- when fewer are inside than it and each of them allows. One that takes several permits counts for as many.
 --
 -- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
---         server's time, and half a ms behind it if its process lets it end
+--         server's time, and half a ms behind it if its process lets it end. One that counts for 3 of 10 has 10x3 in the second place
 --         An exclusive caller that knows of none leaves them out, and calls again where there are some
 -- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
 -- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
+-- While one of them counts for several, the value says that one allows no other: scripts that do not know that leave it alone, and
+-- those that do read the members.
 --- @with holders
+-- What those that are inside demand together, by their members: see counted.lua.
 
 -- Zero is more than any other number.
 local function least(one, other)
@@ -337,16 +342,50 @@ local function least(one, other)
   return math.min(one, other)
 end
 
--- What the lock says, and of it: the least that one of them allows, or one that has left; and how many are inside.
-local written, limit, phase, inside = nil, nil, nil, 0
+-- Returns the least that one of them allows, and how many permits they have beyond one each.
+local function limits_of(members)
+  local its_least, beyond = 0, 0
+  for i = 1, #members do
+    local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
+    its_least = least(its_least, tonumber(its_number) or 1)
+    beyond = beyond + (tonumber(its_weight) or 1) - 1
+  end
+  return its_least, beyond
+end
+
+-- What the lock says, and of it: the least that one of them allows, or one that has left, or 1 before the members are read; how many are
+-- inside; and how many permits they have beyond one each.
+local written, limit, phase, inside, extra = nil, nil, nil, 0, 0
+
+local function read_limits()
+  limit, extra = limits_of(redis.call('ZRANGE', holders, 0, -1))
+end
 
 local function now_ms()
   return string.sub(time(), 1, -4)
 end
 
--- When there is room for this number, unless those inside renew or leave. In ms from now.
-local function left_for(number)
-  local at = math.max(inside - math.max(least(number, limit), 1), 0)
+-- For how many permits one of them counts.
+local function weight_of(member)
+  return tonumber(string.match(member, '|%d+x(%d+)|')) or 1
+end
+
+-- The rank of the one whose end makes room for this number and weight, if those before it have left, too.
+local function makes_room(number, weight)
+  if limit == 1 and number ~= 1 then read_limits() end
+  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  if extra == 0 or missing < 1 then return math.max(missing - 1, 0) end
+  local members = redis.call('ZRANGE', holders, 0, missing - 1)
+  for i = 1, #members do
+    missing = missing - weight_of(members[i])
+    if missing < 1 then return i - 1 end
+  end
+  return math.max(#members - 1, 0)
+end
+
+-- When there is room for this number and weight, unless those inside renew or leave. In ms from now.
+local function left_for(number, weight)
+  local at = makes_room(number, weight)
   local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
   return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
 end
@@ -523,24 +562,23 @@ end
 -- Those that are admitted, and whether there is room for more.
 --- @with holders
 
--- Those that are not written yet, and the least that one of them allows.
-local entering, entering_least = {}, 0
+-- Those that are not written yet, the least that one of them allows, and the permits that they have beyond one each.
+local entering, entering_least, entering_extra = {}, 0, 0
 
-local function has_room(number)
+local function has_room(number, weight)
   if inside == 0 then return true end
   if limit ~= 0 and (number == 0 or limit < number) then
-    -- Somebody allowed fewer than this one does. It may have left.
-    limit = entering_least
-    for _, member in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
-      limit = least(limit, tonumber(string.match(member, '|(%d+)|')) or 1)
-    end
+    -- Somebody allowed fewer than this one does, or counted for several. It may have left.
+    read_limits()
+    limit, extra = least(limit, entering_least), extra + entering_extra
   end
   local most = least(number, limit)
-  return most == 0 or inside < most
+  return most == 0 or inside + extra + weight <= most
 end
 
-local function admit(member, number, lasts)
-  limit = inside == 0 and number or least(limit, number)
+local function admit(member, number, weight, lasts)
+  if inside == 0 then limit, extra = 0, 0 end
+  limit, extra, entering_extra = least(limit, number), extra + weight - 1, entering_extra + weight - 1
   inside, entering_least = inside + 1, least(entering_least, number)
   entering[#entering + 1] = string.format('%.0f', now_ms() + lasts + 1)
   entering[#entering + 1] = member
@@ -563,7 +601,7 @@ local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
-  local value = '%holders|' .. limit .. '|' .. phase
+  local value = '%holders|' .. (extra > 0 and 1 or limit) .. '|' .. phase
   local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
@@ -581,7 +619,7 @@ local function add_holders()
     redis.call('DEL', holders)
     error({err = 'TRYAGAIN the server has refused to count a caller'})
   end
-  written, entering, entering_least = value, {}, 0
+  written, entering, entering_least, entering_extra = value, {}, 0, 0
 end
 -- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
 -- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
@@ -599,9 +637,12 @@ end
 -- So many one call lets in at most.
 local IN_ONE = 250
 
--- As the holder in an answer: the value of the lock, and how many are inside.
+-- As the holder in an answer: the value of the lock, and how many are inside, and where one of them counts for several, how many permits
+-- they have.
 local function who_is_inside()
-  return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  if limit == 1 then read_limits() end
+  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  return extra == 0 and who or who .. '|' .. inside + extra
 end
 
 -- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
@@ -615,8 +656,8 @@ local function admit_waiters(lasts)
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
       if next_token and is_there(next_token, next_inbox) then
-        local its_number = number_of(its_kind)
-        is_over = not has_room(its_number)
+        local its_number, its_weight, its_label = number_of(its_kind)
+        is_over = not has_room(its_number, its_weight)
         if is_over then break end
         if its_number == 1 then
           redis.call('ZPOPMIN', queue, i)
@@ -633,9 +674,9 @@ local function admit_waiters(lasts)
         end
         if next_token == token then
           is_inside = true
-          admit(mine, its_number, lasts)
+          admit(mine, its_number, its_weight, lasts)
         else
-          admit(next_token .. '|' .. its_number .. '|' .. without_tag(next_inbox), its_number, math.min(next_ttl, CLAIM))
+          admit(next_token .. '|' .. its_label .. '|' .. without_tag(next_inbox), its_number, its_weight, math.min(next_ttl, CLAIM))
           granted[#granted + 1] = {next_token, next_inbox}
         end
       end
@@ -658,7 +699,7 @@ local function admit_waiters(lasts)
   if is_inside then return token end
   if not is_over then return false end
   if inside == 0 then return nil end
-  return who_is_inside(), left_for(number), have_left
+  return who_is_inside(), left_for(number, weight_of(mine)), have_left
 end
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.

@@ -9,7 +9,8 @@ local SHOWN = 512
 -- Reads the state of a lock. `holders`: those of a counted one.
 -- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
 -- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
--- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}.
+-- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}. Where one
+-- of them counts for several, the value has the least that one of them allows, and behind it |how many they are|how many permits they have.
 --- @with lock, queue, holders
 -- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
 -- Access rules may forbid GETRANGE; any error of GET is raised.
@@ -38,6 +39,24 @@ end
 local function without_grace(pttl, grace)
   return pttl < 0 and pttl or math.max(pttl - grace, 0)
 end
+-- What those that are inside demand together, by their members: see counted.lua.
+
+-- Zero is more than any other number.
+local function least(one, other)
+  if one == 0 then return other elseif other == 0 then return one end
+  return math.min(one, other)
+end
+
+-- Returns the least that one of them allows, and how many permits they have beyond one each.
+local function limits_of(members)
+  local its_least, beyond = 0, 0
+  for i = 1, #members do
+    local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
+    its_least = least(its_least, tonumber(its_number) or 1)
+    beyond = beyond + (tonumber(its_weight) or 1) - 1
+  end
+  return its_least, beyond
+end
 local function state()
   local value = value_of(lock)
   local holder, grace, granted = parse(value)
@@ -61,7 +80,12 @@ local function state()
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
   -- It is free, as soon as one of us asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
-  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {redis.call('ZCARD', holders) - over, unpack(inside)}}
+  local count = redis.call('ZCARD', holders) - over
+  if string.sub(value, 1, 11) == '%holders|1|' then
+    local its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1))
+    found[1] = '%holders|' .. its_least .. string.sub(value, 11) .. '|' .. count .. '|' .. count + extra
+  end
+  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {count, unpack(inside)}}
 end
 local found = state()
 -- Without waiters the queue need not be readable.

@@ -144,7 +144,7 @@ end
 -- Several may have it.
 local inside_now
 if not holder and not read_holders(value) then return {3} end
-if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1) end
+if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1, 1) end
 local is_over = not inside_now
 if is_over then
   if redis.call('EXISTS', queue) == 0 then
@@ -184,5 +184,5 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-local since = inside > 0 and who_keeps_out(1) or string.sub(granted, 2)
+local since = inside > 0 and who_keeps_out(1, 1) or string.sub(granted, 2)
 return {0, holder or inside_now, left, time(), in_front, since}

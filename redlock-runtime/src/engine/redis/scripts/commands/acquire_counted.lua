@@ -1,10 +1,10 @@
 -- Takes a counted lock together with others, or joins its queue.
 -- KEYS as in acquire.lua: all of them   ARGV as in acquire.lua, but:
--- ARGV[7] n and how many it allows, 0 for any number
+-- ARGV[7] n and how many it allows, 0 for any number; behind it, for one that counts for several of them, x and how many
 -- ARGV[8] 'try' where the server has refused a command that this needs: they are tried first
 -- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
 -- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are,
--- and in the place of the time of its grant stands what who_keeps_out returns.
+-- and behind that, where one of them counts for several, |how many permits they have; and in the place of the time of its grant stands what who_keeps_out returns.
 -- Idempotent by token, as acquire.lua.
 
 --- @include "grace"
@@ -47,7 +47,9 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
     local px = lasts + GRACE + (lasts - lasts % 3) / 3
     px = string.format(px < 1000000000 and '%d' or '%.0f', px)
     rest = fence % 1000000000
-    local by_all = string.format('%%holders|%s|%d%09d', number, (fence - rest) / 1000000000, rest)
+    -- One that counts for several allows no other, to scripts that do not know that.
+    local least = string.find(number, 'x', 1, true) and '1' or number
+    local by_all = string.format('%%holders|%s|%d%09d', least, (fence - rest) / 1000000000, rest)
     redis.call('SET', KEYS[1], by_all, 'PX', px)
     -- As in add_holders.lua. Without the member there is nothing that could expire.
     redis.pcall('ZADD', KEYS[5], ends, member)
@@ -69,6 +71,25 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
       and not redis.call('ZSCORE', KEYS[5], member) then
       redis.call('ZADD', KEYS[5], ends, member)
       return tonumber(string.sub(value, #prefix + 1))
+    end
+  elseif prefix then
+    -- Where one counts for several, the members are read.
+    local most, weight = string.match(number, '^(%d+)x?(%d*)$')
+    local its_least, its_phase = string.match(value, '^%%holders|(%d+)|(%d+)$')
+    if its_phase and (its_least == '1' or its_least == most) and most ~= '0' then
+      local taken, members = tonumber(weight) or 1, redis.call('ZRANGE', KEYS[5], '0', '-1')
+      for i = 1, #members do
+        local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
+        taken = its_number == most and members[i] ~= member and taken + (tonumber(its_weight) or 1) or most + 1
+      end
+      local has = taken <= most + 0 and #members > 0 and redis.call('PTTL', KEYS[1]) or 0
+      if has >= lasts + GRACE then
+        if weight ~= '' and its_least ~= '1' then
+          redis.call('SET', KEYS[1], '%holders|1|' .. its_phase, 'PX', string.format('%.0f', has))
+        end
+        redis.call('ZADD', KEYS[5], ends, member)
+        return tonumber(its_phase)
+      end
     end
   end
 end
@@ -102,7 +123,7 @@ local leaves = false
 --- @include "hinted" (queue, claim, holders, inbox)
 --- @include "pass_over" (lock, queue, claim, holders, inbox)
 
-local lasts = tonumber(ttl)
+local lasts, weight = tonumber(ttl), weight_of(mine)
 if has_waited then lasts = math.min(lasts, CLAIM) end
 
 local holder, grace, granted = parse(value)
@@ -110,7 +131,7 @@ local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
 if holder == token then
   redis.call('ZREM', queue, me)
-  admit(mine, number, math.max(lasts, left))
+  admit(mine, number, weight, math.max(lasts, left))
   add_holders()
   if admit_waiters(lasts) == false then return {3} end
   return tonumber(phase)
@@ -126,9 +147,9 @@ if score then
 end
 
 local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
-if waiters == 0 and (is_over or limit) and has_room(number) then
+if waiters == 0 and (is_over or limit) and has_room(number, weight) then
   notify_place_lost()
-  admit(mine, number, lasts)
+  admit(mine, number, weight, lasts)
   add_holders()
   return tonumber(phase)
 end
@@ -154,7 +175,7 @@ if not limit and not is_over then
   holder = holder or string.sub(value, 1, SHOWN)
 else
   find_hinted()
-  if has_room(number) and not pass_over() then return {3} end
+  if has_room(number, weight) and not pass_over() then return {3} end
   if waits then
     enqueue()
     leave_unanswered()
@@ -163,13 +184,13 @@ else
   if holder == false then return {3} end
   if holder == token then return tonumber(phase) end
   -- Those that waited have entered, or were dead.
-  if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number) then
-    admit(mine, number, lasts)
+  if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number, weight) then
+    admit(mine, number, weight, lasts)
     add_holders()
     return tonumber(phase)
   end
-  if inside > 0 and has_room(number) then left = hint_first(left) end
+  if inside > 0 and has_room(number, weight) then left = hint_first(left) end
   granted = inside > 0 and '' or granted_now()
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder, left, time(), in_front, inside > 0 and who_keeps_out(number) or string.sub(granted, 2)}
+return {0, holder, left, time(), in_front, inside > 0 and who_keeps_out(number, weight) or string.sub(granted, 2)}

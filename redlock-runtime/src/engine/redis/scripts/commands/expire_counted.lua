@@ -9,13 +9,15 @@ local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 --- @include "grace"
 --- @include "time"
 --- @include "value_of"
---- @include "mine" (token, inbox, kind)
+--- @include "without_tag"
 --- @include "first_two" (queue)
 --- @include "notify_waiters" (lock, queue, inbox)
 --- @include "counted" (holders)
 --- @include "read_holders" (lock, queue, holders, inbox)
 --- @include "extend_counted" (lock, holders)
 --- @include "notify_each" (lock, queue, holders, inbox)
+
+local mine = token .. '|' .. string.sub(kind, 2) .. '|' .. without_tag(inbox)
 
 -- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
 local function shorten()

@@ -8,7 +8,7 @@ local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
-  local value = '%holders|' .. limit .. '|' .. phase
+  local value = '%holders|' .. (extra > 0 and 1 or limit) .. '|' .. phase
   local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
@@ -26,5 +26,5 @@ local function add_holders()
     redis.call('DEL', holders)
     error({err = 'TRYAGAIN the server has refused to count a caller'})
   end
-  written, entering, entering_least = value, {}, 0
+  written, entering, entering_least, entering_extra = value, {}, 0, 0
 end

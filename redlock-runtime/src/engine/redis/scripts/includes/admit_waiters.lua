@@ -23,9 +23,12 @@
 -- So many one call lets in at most.
 local IN_ONE = 250
 
--- As the holder in an answer: the value of the lock, and how many are inside.
+-- As the holder in an answer: the value of the lock, and how many are inside, and where one of them counts for several, how many permits
+-- they have.
 local function who_is_inside()
-  return '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  if limit == 1 then read_limits() end
+  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  return extra == 0 and who or who .. '|' .. inside + extra
 end
 
 -- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
@@ -39,8 +42,8 @@ local function admit_waiters(lasts)
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
       if next_token and is_there(next_token, next_inbox) then
-        local its_number = number_of(its_kind)
-        is_over = not has_room(its_number)
+        local its_number, its_weight, its_label = number_of(its_kind)
+        is_over = not has_room(its_number, its_weight)
         if is_over then break end
         if its_number == 1 then
           redis.call('ZPOPMIN', queue, i)
@@ -57,9 +60,9 @@ local function admit_waiters(lasts)
         end
         if next_token == token then
           is_inside = true
-          admit(mine, its_number, lasts)
+          admit(mine, its_number, its_weight, lasts)
         else
-          admit(next_token .. '|' .. its_number .. '|' .. without_tag(next_inbox), its_number, math.min(next_ttl, CLAIM))
+          admit(next_token .. '|' .. its_label .. '|' .. without_tag(next_inbox), its_number, its_weight, math.min(next_ttl, CLAIM))
           granted[#granted + 1] = {next_token, next_inbox}
         end
       end
@@ -82,5 +85,5 @@ local function admit_waiters(lasts)
   if is_inside then return token end
   if not is_over then return false end
   if inside == 0 then return nil end
-  return who_is_inside(), left_for(number), have_left
+  return who_is_inside(), left_for(number, weight_of(mine)), have_left
 end

@@ -1,25 +1,25 @@
 -- Those that are admitted, and whether there is room for more.
 --- @with holders
+--- @include "limits_of"
 --- @include "counted" (holders)
 
--- Those that are not written yet, and the least that one of them allows.
-local entering, entering_least = {}, 0
+-- Those that are not written yet, the least that one of them allows, and the permits that they have beyond one each.
+local entering, entering_least, entering_extra = {}, 0, 0
 
-local function has_room(number)
+local function has_room(number, weight)
   if inside == 0 then return true end
   if limit ~= 0 and (number == 0 or limit < number) then
-    -- Somebody allowed fewer than this one does. It may have left.
-    limit = entering_least
-    for _, member in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
-      limit = least(limit, tonumber(string.match(member, '|(%d+)|')) or 1)
-    end
+    -- Somebody allowed fewer than this one does, or counted for several. It may have left.
+    read_limits()
+    limit, extra = least(limit, entering_least), extra + entering_extra
   end
   local most = least(number, limit)
-  return most == 0 or inside < most
+  return most == 0 or inside + extra + weight <= most
 end
 
-local function admit(member, number, lasts)
-  limit = inside == 0 and number or least(limit, number)
+local function admit(member, number, weight, lasts)
+  if inside == 0 then limit, extra = 0, 0 end
+  limit, extra, entering_extra = least(limit, number), extra + weight - 1, entering_extra + weight - 1
   inside, entering_least = inside + 1, least(entering_least, number)
   entering[#entering + 1] = string.format('%.0f', now_ms() + lasts + 1)
   entering[#entering + 1] = member

@@ -1,12 +1,14 @@
 -- Reads the state of a lock. `holders`: those of a counted one.
 -- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
 -- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
--- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}.
+-- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}. Where one
+-- of them counts for several, the value has the least that one of them allows, and behind it |how many they are|how many permits they have.
 --- @with lock, queue, holders
 --- @include "shown"
 --- @include "value_of"
 --- @include "parse"
 --- @include "without_grace"
+--- @include "limits_of"
 local function state()
   local value = value_of(lock)
   local holder, grace, granted = parse(value)
@@ -30,5 +32,10 @@ local function state()
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
   -- It is free, as soon as one of us asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
-  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {redis.call('ZCARD', holders) - over, unpack(inside)}}
+  local count = redis.call('ZCARD', holders) - over
+  if string.sub(value, 1, 11) == '%holders|1|' then
+    local its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1))
+    found[1] = '%holders|' .. its_least .. string.sub(value, 11) .. '|' .. count .. '|' .. count + extra
+  end
+  return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {count, unpack(inside)}}
 end
