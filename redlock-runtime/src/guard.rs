@@ -317,7 +317,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn fences(&self) -> impl Iterator<Item = Fence> {
-        self.leases().map(|lease| Fence::new(lease.key(), self.engine.prefix(), lease.fence()))
+        self.leases().map(|lease| Fence::of(lease.key(), self.engine.prefix(), lease.fence()))
     }
 
     /// The tick that this guard runs, by its nominal time: that of

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
-use std::sync::Arc;
 
 use crate::base::error::LockError;
 
@@ -57,8 +56,12 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     } else {
         return Ok(());
     };
-    let shown: Arc<str> = key.chars().take(64).flat_map(char::escape_debug).collect::<String>().into();
-    Err(LockError::InvalidKey { key: shown, reason })
+    Err(LockError::InvalidKey { key: shown(key).into(), reason })
+}
+
+/// The beginning of `text`, without control characters: for the error about it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 /// The type of a key expression: every `AsRef<str>`. A trait of its own, so that the compiler's

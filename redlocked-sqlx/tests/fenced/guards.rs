@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use kit::{DatabaseServer, SECOND, unique};
 use redlocked::election::Term;
-use redlocked::{LockError, LockGuard, LockManager, LostReason, ReleaseOutcome, Ticket, distributed_lock};
+use redlocked::{
+    Fence, LockError, LockGuard, LockManager, LostReason, ReleaseOutcome, Ticket, distributed_lock,
+};
 use redlocked_sqlx::{Dialect, FencedGuard, FencedTransaction, Recorded, create_table, record};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Row as _, Transaction};
 
@@ -219,6 +221,50 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
         "{said}"
     );
     assert!(said.contains(&early.fencing_token().to_string()), "{said}");
+}
+
+/// The fence travels as text, to a process that writes on behalf of the holder.
+#[tokio::test]
+async fn a_fence_that_came_as_text_is_recorded_and_a_stale_one_is_refused() {
+    fn sent(fence: &Fence) -> String {
+        format!("{}\n{}\n{}", fence.key(), fence.name(), fence.fencing_token())
+    }
+
+    async fn write(bank: &SqliteBank, message: &str, balance: i64) -> Result<(), LockError> {
+        let [key, name, token] = message.split('\n').collect::<Vec<_>>().try_into().unwrap();
+        let fence = Fence::new(key, name, token.parse().unwrap())?;
+        let mut tx = bank.start().await;
+        record(&mut tx, &fence).await?;
+        SqliteBank::set(&mut tx, 7, balance).await.unwrap();
+        tx.commit().await.map_err(|error| fence.failed("the commit", error))
+    }
+
+    let (_file, bank) = sqlite().await;
+    bank.open(7).await;
+    let url = format!("memory://{}", unique("fences"));
+    let locks = LockManager::builder(url).prefix("shop:").connect().await.unwrap();
+    let fence = async || {
+        let of_guard = async |guard: &LockGuard| guard.fences().next().unwrap();
+        locks.lock("account:7").run_value(of_guard).await.unwrap()
+    };
+    let (early, late) = (sent(&fence().await), sent(&fence().await));
+
+    let writer = std::thread::spawn({
+        let bank = bank.clone();
+        move || {
+            kit::runtime().block_on(async {
+                write(&bank, &late, 42).await.unwrap();
+                write(&bank, &late, 43).await.unwrap();
+                write(&bank, &early, 1).await
+            })
+        }
+    });
+    let refused = tokio::task::spawn_blocking(|| writer.join().unwrap()).await.unwrap();
+    assert!(refused.is_err_and(|error| error.is_fenced() && error.key() == Some("account:7")));
+    assert_eq!(bank.committed(7).await, 43);
+    let name: String =
+        sqlx::query_scalar("SELECT name FROM redlocked_fences").fetch_one(&bank).await.unwrap();
+    assert_eq!(name, "shop:account:7");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use crate::base::clock::Moment;
+use crate::base::fence;
 use crate::engine::redis::wire::command::{Command, Word};
 
 /// A server raises its clock to its time less this, so that reserved fencing tokens stay below its
@@ -31,8 +32,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// the server's time.
 const LEAP: Duration = Duration::from_secs(1);
 
-/// Above all fencing tokens: raises every clock.
-pub(crate) const ABOVE_ALL: u64 = 1 << 53;
+/// Raises every clock.
+pub(crate) const ABOVE_ALL: u64 = fence::ABOVE_ALL;
 
 /// Below all times of this age: a clock that is missing counts from zero.
 pub(crate) const LEAST: u64 = 1_000_000_000_000_000;
