@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The error of the store of a fenced write, such as a `sqlx::Error` or a `redis::RedisError`:
@@ -57,6 +58,10 @@ impl fmt::Display for StoreError {
         self.0.fmt(f)
     }
 }
+
+// It is never changed, so a panic leaves it as it was.
+impl UnwindSafe for StoreError {}
+impl RefUnwindSafe for StoreError {}
 
 impl PartialEq for StoreError {
     fn eq(&self, other: &Self) -> bool {

@@ -1,6 +1,9 @@
 use std::cell::Cell;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use redlocked::{LockError, LockGuard, distributed_lock};
+use redlocked::election::{LeadError, Leader, Term};
+use redlocked::inspect::LockInfo;
+use redlocked::{LockError, LockGuard, LockManager, LockRequest, Ticket, distributed_lock};
 
 struct Shop {
     tenant: String,
@@ -29,4 +32,20 @@ fn compiles() {
     let mut shop = Shop { tenant: String::from("acme") };
     require_send(shop.guarded(Cell::new(1)));
     require_send(shop.sell("sku", Cell::new(1)));
+}
+
+/// What crosses an FFI boundary, where a panic is caught.
+fn require_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+
+#[test]
+fn what_crosses_a_caught_panic_is_unwind_safe() {
+    require_unwind_safe::<LockError>();
+    require_unwind_safe::<LeadError<LockError>>();
+    require_unwind_safe::<LockManager>();
+    require_unwind_safe::<LockRequest>();
+    require_unwind_safe::<LockGuard>();
+    require_unwind_safe::<Term>();
+    require_unwind_safe::<Leader>();
+    require_unwind_safe::<Ticket>();
+    require_unwind_safe::<LockInfo>();
 }
