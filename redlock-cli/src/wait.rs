@@ -32,7 +32,7 @@ async fn until_free(locks: &LockManager, args: &WaitArgs) -> Result<u8, Failure>
         let left = args.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited));
         if left.is_zero() {
             let (key, holder) = (printable(&args.key), holder(&lock));
-            let message = format!("gave up on `{key}` after waiting {}: locked by {holder}", Span(waited));
+            let message = format!("timed out after {} waiting for `{key}`: held by {holder}", Span(waited));
             return Err(Failure::new(CONFLICT, message));
         }
         tokio::time::sleep(left.min(PAUSE)).await;

@@ -40,6 +40,7 @@ mod sync_return;
 mod testing;
 mod tick_result;
 mod ticket;
+mod unwind;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 mod web;
 

@@ -907,7 +907,7 @@ fn a_holder_and_its_waiters_say_who_they_are(backend: &Backend) {
         assert_eq!(holder.function(), Some("one_server::behaviour::inside"));
         assert!(process(holder.name()) && recent(holder.asked()));
         let busy = other.lock("k").acquire_blocking().unwrap_err().to_string();
-        assert!(busy.contains(" in one_server::behaviour::inside (free in "), "{busy}");
+        assert!(busy.contains(" in one_server::behaviour::inside (lease expires in "), "{busy}");
 
         waiters.extend([waiter("restock", 0), waiter("nightly report", 1)]);
         for info in

@@ -220,7 +220,7 @@ fn a_caller_that_is_refused_hears_how_many_are_inside() {
         let _readers: [_; 3] = std::array::from_fn(|_| locks.lock("k").shared().acquire_blocking().unwrap());
         let busy = locks.lock("k").acquire_blocking().unwrap_err();
         assert_eq!(busy.holder().and_then(Holder::inside), Some(3));
-        assert!(busy.to_string().starts_with("`k` is locked by 3 holders (free in "), "{busy}");
+        assert!(busy.to_string().starts_with("`k` is held by 3 holders (lease expires in "), "{busy}");
         let late = locks.lock("k").wait(SECOND / 5).acquire_blocking().unwrap_err();
         assert!(matches!(late, LockError::TimedOut { .. }), "{late}");
         assert_eq!(late.holder().and_then(Holder::inside), Some(3), "{late}");
@@ -247,7 +247,9 @@ fn a_reader_behind_a_writer_hears_of_the_reader_that_is_inside_and_of_the_writer
                 assert_eq!(holder.waiter_function(), Some("write"), "{error}");
                 assert!(holder.waiter_name().is_some_and(|name| name.ends_with(&own)), "{error}");
                 let text = error.to_string();
-                for words in ["in read, a reader (free in ", "in write, which waits for an exclusive lock"] {
+                for words in
+                    ["in read, a reader (lease expires in ", "in write, which waits for an exclusive lock"]
+                {
                     assert!(text.contains(words), "{text}");
                 }
             }
@@ -270,13 +272,13 @@ fn a_caller_that_finds_no_permit_hears_of_one_that_has_one_and_of_their_number()
         for permits in [2, 5] {
             let error = request(permits).acquire_blocking().unwrap_err();
             let text = error.to_string();
-            assert!(text.starts_with("`k` is locked by 2 holders (free in "), "{text}");
+            assert!(text.starts_with("`k` is held by 2 holders (lease expires in "), "{text}");
             assert!(text.contains("): 2 of 2 permits, among them ") && text.ends_with(" in send"), "{text}");
         }
         let [first, _second] = held;
         first.release_blocking().unwrap();
         let text = locks.lock("k").acquire_blocking().unwrap_err().to_string();
-        assert!(text.contains(" in send, 1 of 2 permits (free in "), "{text}");
+        assert!(text.contains(" in send, 1 of 2 permits (lease expires in "), "{text}");
     });
 }
 

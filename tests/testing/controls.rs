@@ -45,7 +45,10 @@ async fn a_busy_lock_says_which_function_holds_it() {
     );
     assert!(start.elapsed() >= 5 * SECOND);
     let error = locks.lock("stock:42").acquire().await.unwrap_err();
-    assert!(error.is_busy() && error.to_string().contains(" in shop::refund (free in 30"), "{error}");
+    assert!(
+        error.is_busy() && error.to_string().contains(" in shop::refund (lease expires in 30"),
+        "{error}"
+    );
     assert_eq!(purchase(7, SECOND).await, Ok(7), "another key");
 
     // Its holder renews it for as long as it is held.

@@ -46,7 +46,7 @@ fn a_trace_has_the_wait_and_the_hold_and_says_which_failed_and_why() {
     let (failed, acquired): (Vec<&&Span<'_>>, Vec<_>) =
         waits.iter().partition(|span| span.value("Status").unwrap().starts_with("Error"));
     let [failed] = failed[..] else { panic!("{printed}") };
-    assert!(failed.value("Status").unwrap().contains("gave up on `stock:shoes`"), "{printed}");
+    assert!(failed.value("Status").unwrap().contains("waiting for `stock:shoes`"), "{printed}");
     assert!(failed.value("outcome").unwrap().contains("timed_out"), "{printed}");
     assert!(failed.number("waited_ms") >= 150, "{printed}");
     assert!(acquired.iter().any(|span| span.number("waited_ms") >= 50), "{printed}");

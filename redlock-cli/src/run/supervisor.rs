@@ -67,7 +67,7 @@ impl Grace {
     pub(crate) fn within(self, max_hold: Option<Duration>) -> Result<Self, String> {
         match max_hold {
             Some(longest) if longest <= self.start_above => Err(format!(
-                "--max-hold must be longer than {}: the command is told to end that long before",
+                "--max-hold must be longer than {}: the command is asked to end that long before",
                 Span(self.start_above)
             )),
             _ => Ok(self),

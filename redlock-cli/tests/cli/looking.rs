@@ -324,7 +324,7 @@ fn wait_ends_when_the_lock_is_free_or_with_1_after_its_timeout() {
     let guard = hold(&locks, "k");
     let late = said(&server.url(), &["wait", "k", "--timeout", "200ms"]);
     assert_eq!(late.code, Some(1));
-    assert!(late.err.contains("gave up on `k`") && late.err.contains(&me()), "{}", late.err);
+    assert!(late.err.contains("waiting for `k`") && late.err.contains(&me()), "{}", late.err);
 
     let mut waiting = Running::start(&server.url(), &["wait", "k", "--timeout", "1m 30s"]);
     // Its own connection, and those of this test.

@@ -59,11 +59,11 @@ fn a_lock_that_is_held_gives_1_or_the_code_that_was_asked_for() {
     };
     let (code, err) = run(&["-n"]);
     assert_eq!(code, Some(1));
-    assert!(err.starts_with("redlocked: `k` is locked by "), "{err}");
+    assert!(err.starts_with("redlocked: `k` is held by "), "{err}");
     assert_eq!(run(&["--nonblock", "-E", "9"]).0, Some(9));
     let (code, err) = run(&["--wait", "200ms", "--conflict-exit-code", "0"]);
     assert_eq!(code, Some(0));
-    assert!(err.starts_with("redlocked: gave up on `k` after waiting "), "{err}");
+    assert!(err.starts_with("redlocked: timed out after "), "{err}");
     assert!(holder.is_running());
 }
 
@@ -124,7 +124,7 @@ fn after_a_second_it_says_whom_it_waits_for_and_its_place_in_the_queue() {
     }
     let said = silent.said();
     assert!(
-        said.err.starts_with("redlocked: gave up on `k`") && said.err.lines().count() == 1,
+        said.err.starts_with("redlocked: timed out after ") && said.err.lines().count() == 1,
         "{}",
         said.err
     );

@@ -49,7 +49,7 @@ const SOONEST: Duration = Duration::from_millis(10);
 /// let error = locks.lock("stock:42").acquire_blocking().unwrap_err();
 /// assert!(matches!(error, LockError::Busy { .. }));
 /// assert_eq!(error.key(), Some("stock:42"));
-/// assert!(error.to_string().starts_with("`stock:42` is locked by "));
+/// assert!(error.to_string().starts_with("`stock:42` is held by "));
 /// # Ok(())
 /// # }
 /// ```
@@ -529,15 +529,15 @@ fn not_configured() -> &'static str {
     if environment::is_ignored() { NOT_CONFIGURED_IN_A_TEST } else { NOT_CONFIGURED }
 }
 
-const NOT_LOCKED: &str = "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of \
+const NOT_LOCKED: &str = "this code does not run under a lock: call it from the body of a function with `#[distributed_lock]`, or of \
                           `run`, in the same task; a task or a thread that a body starts is not under its lock";
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
+            Self::Busy { key, holder } => write!(f, "`{key}` is held by {holder}"),
             Self::TimedOut { key, waited, holder, in_front } => {
-                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Span(*waited))?;
+                write!(f, "timed out after {} waiting for `{key}`: held by {holder}", Span(*waited))?;
                 write_in_front(f, *in_front)
             }
             Self::TickTaken { key, tick, by } => {
@@ -545,11 +545,11 @@ impl fmt::Display for LockError {
                 let at = utc(*tick);
                 write!(
                     f,
-                    "the tick of `{key}` at {at} is taken, by {by}: nothing is left to do until the next one"
+                    "the tick of `{key}` at {at} was taken by {by}: nothing is left to do until the next tick"
                 )
             }
             Self::Deadlock { key, advice } => {
-                write!(f, "`{key}` is locked by the caller itself, which would wait for ever: {advice}")
+                write!(f, "deadlock: this task already holds `{key}`: {advice}")
             }
             Self::QueueFull { key, waiters } => write_queue_full(f, key, *waiters),
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
@@ -565,7 +565,7 @@ impl fmt::Display for LockError {
             ),
             Self::Unavailable { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
             Self::Misconfigured { key: Some(key), reason } => {
-                write!(f, "`{key}` is unavailable, and waiting does not help: {reason}")
+                write!(f, "`{key}` is unavailable, and a retry does not help: {reason}")
             }
             Self::Unavailable { key: None, reason } | Self::Misconfigured { key: None, reason } => {
                 f.write_str(reason)
@@ -592,28 +592,25 @@ fn write_in_front(f: &mut fmt::Formatter<'_>, in_front: Option<u32>) -> fmt::Res
 }
 
 fn write_queue_full(f: &mut fmt::Formatter<'_>, key: &str, waiters: u32) -> fmt::Result {
-    write!(f, "`{key}` is locked, and {waiters} callers wait for it already: `max_waiters` allows no more")
+    write!(f, "the queue of `{key}` is full: {waiters} callers wait, and `max_waiters` allows no more")
 }
 
 fn write_fenced(f: &mut fmt::Formatter<'_>, key: &str, fence: u64) -> fmt::Result {
     write!(
         f,
-        "`{key}` was locked by a later holder, so this write, with fencing token {fence}, was refused: drop the transaction, \
-         and take the lock again where the work can be repeated"
+        "a later holder has locked `{key}`, so the write with fencing token {fence} was refused: drop the transaction, and \
+         lock again if the work can be repeated"
     )
 }
 
 fn write_reused(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
-    write!(
-        f,
-        "`{key}` stands for another request, which came before this one: use a key of its own for each request"
-    )
+    write!(f, "`{key}` was already used for another request: use a separate key for each request")
 }
 
 fn write_interrupted(f: &mut fmt::Formatter<'_>, key: &str, by: &Holder) -> fmt::Result {
     write!(
         f,
-        "the body of `{key}`, which runs once, was interrupted in {}: see whether its effects are done, then `redlocked once \
+        "the body of `{key}`, which runs once, was interrupted in {}: check whether its effects are done, then `redlocked once \
          clear {key}` lets it run again",
         by.runner()
     )
@@ -628,16 +625,13 @@ fn write_undecodable(f: &mut fmt::Formatter<'_>, key: &str, reason: &str) -> fmt
 }
 
 fn write_not_stored(f: &mut fmt::Formatter<'_>, key: &str, reason: &str) -> fmt::Result {
-    write!(
-        f,
-        "the body of `{key}`, which runs once, has run to its end, and its result was not stored: {reason}"
-    )
+    write!(f, "the body of `{key}` completed, but its result was not stored: {reason}")
 }
 
 fn write_incomplete(f: &mut fmt::Formatter<'_>, stopped: usize, unreleased: usize) -> fmt::Result {
     let locks = |count: usize| if count == 1 { "lock" } else { "locks" };
-    write!(f, "the shutdown reached its limit with {stopped} {} still held", locks(stopped))?;
-    write!(f, "; {unreleased} {} not released: free when the ttl has passed", locks(unreleased))
+    write!(f, "the shutdown timed out with {stopped} {} still held", locks(stopped))?;
+    write!(f, "; {unreleased} {} not released: each is free when its TTL has expired", locks(unreleased))
 }
 
 /// An error, and each of its sources behind a colon.
@@ -845,7 +839,7 @@ impl Holder {
     /// let readers = [1, 2].map(|_| locks.lock("catalogue").shared().acquire_blocking());
     /// let busy = locks.lock("catalogue").acquire_blocking().unwrap_err();
     /// assert_eq!(busy.holder().and_then(redlocked::Holder::inside), Some(2));
-    /// assert!(busy.to_string().starts_with("`catalogue` is locked by 2 holders (free in "));
+    /// assert!(busy.to_string().starts_with("`catalogue` is held by 2 holders (lease expires in "));
     /// # drop(readers);
     /// # Ok(())
     /// # }
@@ -923,8 +917,8 @@ impl fmt::Display for Holder {
             _ => f.write_str(&self.who())?,
         }
         match self.expires_in {
-            Some(left) => write!(f, " (free in {} unless renewed)", Span(left))?,
-            None => f.write_str(" (without a time to live: it is free only when it is deleted)")?,
+            Some(left) => write!(f, " (lease expires in {} unless renewed)", Span(left))?,
+            None => f.write_str(" (without a TTL: held until the key is deleted)")?,
         }
         if let (Some(owner), Some(together)) = (&self.owner, &together)
             && self.inside > 1

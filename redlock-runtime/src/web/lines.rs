@@ -53,7 +53,7 @@ impl Subscriber for Lines {
 pub(super) fn each_failure_leaves_one(answer: impl Fn(LockError) -> bool) {
     let mut failures = 0;
     for error in samples() {
-        let (lines, kind, message) = (Lines::default(), error.kind(), error.to_string());
+        let (lines, kind, message) = (Lines::default(), error.kind(), format!("{error:?}"));
         let level = if Answer::to(&error) == Answer::Failed { Level::ERROR } else { Level::WARN };
         let is_failure = tracing::subscriber::with_default(lines.clone(), || answer(error));
         let lines = std::mem::take(&mut *lines.0.lock().unwrap_or_else(PoisonError::into_inner));

@@ -61,12 +61,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs this binary again, as a worker with that task. `test`: the path of its `#[ignore]`d
+    /// Runs this binary again, as a worker with that task; what makes it panic is on the standard error.
+    /// `test`: the path of its `#[ignore]`d
     /// test.
     pub fn start(test: &str, task: &str, url: &str, numbers: &[u64]) -> Self {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", test, "--ignored", "--test-threads=1"]);
+        command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
         Self::run(command.env(TASK, task).env(URL, url).env(NUMBERS, numbers.join(" ")))
     }
 

@@ -1,9 +1,9 @@
 use std::cell::Cell;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use redlocked::election::{LeadError, Leader, Term};
+use redlocked::election::{Election, LeadError, Leader, Term};
 use redlocked::inspect::LockInfo;
-use redlocked::{LockError, LockGuard, LockManager, LockRequest, Ticket, distributed_lock};
+use redlocked::{CurrentLock, LockError, LockGuard, LockManager, LockRequest, Ticket, distributed_lock};
 
 struct Shop {
     tenant: String,
@@ -44,6 +44,8 @@ fn what_crosses_a_caught_panic_is_unwind_safe() {
     require_unwind_safe::<LockManager>();
     require_unwind_safe::<LockRequest>();
     require_unwind_safe::<LockGuard>();
+    require_unwind_safe::<CurrentLock>();
+    require_unwind_safe::<Election>();
     require_unwind_safe::<Term>();
     require_unwind_safe::<Leader>();
     require_unwind_safe::<Ticket>();

@@ -139,14 +139,14 @@ fn a_message_says_whether_waiting_helps() {
     let wrong = LockError::misconfigured(&key, "wrong password");
     let closed = LockError::closed(&key, "shut down");
     assert_eq!(outage.to_string(), "`k` is unavailable: connection refused");
-    assert_eq!(wrong.to_string(), "`k` is unavailable, and waiting does not help: wrong password");
+    assert_eq!(wrong.to_string(), "`k` is unavailable, and a retry does not help: wrong password");
     assert_eq!(closed.to_string(), "`k` is unavailable: shut down");
     let without_key = LockError::Misconfigured { key: None, reason: "wrong password".into() };
     assert_eq!(without_key.to_string(), "wrong password");
     assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
     let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
-    let (held, left) = ("1 lock still held", "0 locks not released: free when the ttl has passed");
-    assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
+    let (held, left) = ("1 lock still held", "0 locks not released: each is free when its TTL has expired");
+    assert_eq!(incomplete.to_string(), format!("the shutdown timed out with {held}; {left}"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The callback of a manager, and what it is told.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -134,10 +134,6 @@ type Callback = dyn Fn(&LockEvent<'_>) + Send + Sync;
 /// The callback of a manager, if it has one.
 #[derive(Clone, Default)]
 pub(crate) struct Events(Option<Arc<Callback>>);
-
-// So a manager and its guards cross `catch_unwind`: a panic of the callback is caught where it is called.
-impl UnwindSafe for Events {}
-impl RefUnwindSafe for Events {}
 
 impl Events {
     pub(crate) fn new(callback: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {

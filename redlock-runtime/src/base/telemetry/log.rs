@@ -55,13 +55,13 @@ pub(crate) fn broke(reason: &str) {
     #[cfg(feature = "metrics")]
     super::metrics::reconnects();
     #[cfg(feature = "tracing")]
-    tracing::info!(target: "redlocked", error = reason, "connecting to Redis again");
+    tracing::info!(target: "redlocked", error = reason, "reconnecting to Redis");
 }
 
 /// Logged once for a caller that waits without a limit, because that caller gets no error.
 pub(crate) fn refused(key: &str, reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock that is waited for without a limit");
+    tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock; the caller waits without a limit");
 }
 
 /// The program hears of its panic by its hook.
@@ -78,7 +78,7 @@ pub(super) fn term_failed(key: &str, term: u64, error: &dyn std::fmt::Display) {
 
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");
+    tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a held lock: {reason}");
 }
 
 /// A task that is spawned tells of its panic only whoever awaits it.
@@ -88,7 +88,7 @@ pub(super) fn leader_panicked(key: &str, term: u64) {
         target: "redlocked",
         key,
         term,
-        "the task of a leader panicked: this process does not stand by for the key any more"
+        "the task of a leader panicked: this process is no longer a candidate for the key"
     );
 }
 
@@ -120,21 +120,21 @@ pub(crate) fn limits_differ(key: &str, limit: Limit, other: Limit) {
 #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
 pub(crate) fn kept_too_short(key: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", key, "a key ended before its `min_hold`: its release did not reach Redis in time");
+    tracing::warn!(target: "redlocked", key, "a key expired before its `min_hold`: its release did not reach Redis in time");
 }
 
 /// A web request is answered as a failure of the service, whose client hears no reason.
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_failed(error: &LockError) {
     #[cfg(feature = "tracing")]
-    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "a request failed for want of a lock");
+    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "request failed: lock error");
 }
 
 /// A web request is told to come again, because Redis or this process is not there for it.
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_not_served(error: &LockError) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "a request was turned away for want of a lock");
+    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "request refused: lock unavailable");
 }
 
 /// The limit of waits, `None` when none is reported.
@@ -184,15 +184,13 @@ pub(super) fn waits_long(
                 in_front = in_front.map(number),
                 waiters = number(*waiters),
                 waiters_here = number(waiters_here),
-                "a caller waits long for a lock that another one holds"
+                "slow lock wait: held by another caller"
             );
             return;
         }
-        Found::Free => (None, "a caller has waited long for a lock that is free now"),
-        Found::Refused { reason } => (Some(*reason), "a caller waits long for a lock that Redis refuses"),
-        Found::Unknown { reason } => {
-            (Some(*reason), "a caller waits long for a lock, and who holds it is not known now")
-        }
+        Found::Free => (None, "slow lock wait: the lock is free now"),
+        Found::Refused { reason } => (Some(*reason), "slow lock wait: Redis refuses the lock"),
+        Found::Unknown { reason } => (Some(*reason), "slow lock wait: the holder is not known now"),
     };
     let waiters_here = number(waiters_here);
     tracing::warn!(target: "redlocked", parent: span, key, waited_ms, waiters_here, error, "{message}");
@@ -206,7 +204,7 @@ pub(super) fn long_wait_ended(
     outcome: &'static str,
 ) {
     let waited_ms = milliseconds(waited);
-    tracing::info!(target: "redlocked", parent: span, key, waited_ms, outcome, "a long wait for a lock has ended");
+    tracing::info!(target: "redlocked", parent: span, key, waited_ms, outcome, "slow lock wait ended");
 }
 
 /// A field that is a number also behind `tracing-opentelemetry`, which writes unsigned numbers as

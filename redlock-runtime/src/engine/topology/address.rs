@@ -143,7 +143,7 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
     }
     for (at, url) in urls.iter().enumerate() {
         if urls[..at].contains(url) {
-            return Err(invalid(url, "it stands there twice; a server has one vote"));
+            return Err(invalid(url, "it is listed twice; each server has one vote"));
         }
     }
     let identities = (urls.len() > 1).then(Arc::default);

@@ -174,7 +174,7 @@ async fn without_redis_the_warning_says_why_the_holder_is_unknown() {
     for warning in unknown {
         // It does not blame Redis: the connection may only be another one.
         let message = field(&warning, "message");
-        assert_eq!(message, "a caller waits long for a lock, and who holds it is not known now");
+        assert_eq!(message, "slow lock wait: the holder is not known now");
     }
     waits.abort();
     eventually("it ends", || ends(&key) == ["cancelled"]);
@@ -204,7 +204,7 @@ async fn a_lock_that_the_server_refuses_is_not_called_free() {
     let waits = tokio::spawn(ours.lock(&*key).wait(30 * SECOND).acquire());
     eventually("a warning", || !warnings(&key).is_empty());
     for warning in warnings(&key) {
-        assert_eq!(field(&warning, "message"), "a caller waits long for a lock that Redis refuses");
+        assert_eq!(field(&warning, "message"), "slow lock wait: Redis refuses the lock");
         assert!(field(&warning, "error").contains("NOREPLICAS"), "{warning:?}");
     }
     let _: String = server.run("CONFIG SET min-replicas-to-write 0");

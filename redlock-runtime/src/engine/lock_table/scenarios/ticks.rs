@@ -60,7 +60,7 @@ fn a_tick_that_is_taken_costs_one_request_and_names_who_has_it() {
         "{error:?}"
     );
     let words = error.map(|error| error.to_string()).unwrap_or_default();
-    assert!(words.contains("2026-11-26 10:00:00 UTC is taken, by host:2 in m::f"), "{words}");
+    assert!(words.contains("2026-11-26 10:00:00 UTC was taken by host:2 in m::f"), "{words}");
     scenario.assert_quiet();
     assert!(scenario.table.is_idle());
 }

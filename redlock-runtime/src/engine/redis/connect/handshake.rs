@@ -355,11 +355,11 @@ impl Answers {
     fn may_evict(&self, memory: usize) -> Option<Unsuitable> {
         if let Some(refused) = self.refusal(memory) {
             let or = ", or accept any with `allow_eviction`";
-            return Some(refused.must_be_allowed("INFO", "it throws no locks away", or));
+            return Some(refused.must_be_allowed("INFO", "it evicts no locks", or));
         }
         let policy = self.at(memory).text().and_then(evicts)?;
         let words = format!(
-            "may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, or accept that \
+            "may evict locks when it is full (maxmemory-policy {policy}): set it to noeviction, or accept that \
              with `allow_eviction`"
         );
         Some(Unsuitable { words, is_permanent: true })

@@ -111,7 +111,7 @@ impl Encoder {
     }
 
     pub(super) fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
-        // A force-release always carries its source: sent again for want of it, it would come
+        // A force-release always carries its source: sent again without it, it would come
         // behind later requests.
         if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
             ["EVAL", script.source(self.session.dialect())]
