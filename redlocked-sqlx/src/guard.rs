@@ -4,6 +4,7 @@ use redlocked::election::Term;
 use redlocked::{CurrentLock, Fence, HandOver, LockError, LockGuard, ReleaseOutcome};
 
 use crate::sealed;
+use crate::table::FenceTable;
 use crate::transaction::FencedTransaction;
 
 /// Fenced transactions, of a [`LockGuard`], of the [`HandOver`] that `ticket = lock` binds, of the
@@ -75,6 +76,41 @@ pub trait FencedGuard: sealed::Guard + Send + Sync + Sized {
     fn fence_in<T: FencedTransaction>(
         &self,
         tx: &mut T,
+    ) -> impl Future<Output = Result<(), LockError>> + Send {
+        self.fence_in_table(tx, FenceTable::standard())
+    }
+
+    /// [`fence_in`](Self::fence_in) with a table of another name than `redlocked_fences`.
+    ///
+    /// # Errors
+    ///
+    /// As [`fence_in`](Self::fence_in).
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, drop the transaction as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlocked_sqlx::{FenceTable, FencedGuard};
+    /// # let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://").await?;
+    /// let fences = FenceTable::new("shop_fences")?;
+    /// fences.create(&pool).await?;
+    /// let guard = locks.lock("account:7").acquire().await?;
+    /// let mut tx = pool.begin().await?;
+    /// guard.fence_in_table(&mut tx, &fences).await?;
+    /// guard.commit(tx).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn fence_in_table<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+        table: &FenceTable,
     ) -> impl Future<Output = Result<(), LockError>> + Send;
 
     /// Commits while the lock is held. The lock stays held afterwards, so that one holder can commit
@@ -178,9 +214,13 @@ pub trait FencedGuard: sealed::Guard + Send + Sync + Sized {
 }
 
 impl FencedGuard for LockGuard {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
+    async fn fence_in_table<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+        table: &FenceTable,
+    ) -> Result<(), LockError> {
         self.ensure_held()?;
-        record_all(tx, self.fences()).await
+        record_all(tx, table, self.fences()).await
     }
 
     async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
@@ -191,8 +231,12 @@ impl FencedGuard for LockGuard {
 
 /// The body commits before it hands the lock over: `into_ticket` ends the lease here.
 impl FencedGuard for HandOver<'_> {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
-        (**self).fence_in(tx).await
+    async fn fence_in_table<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+        table: &FenceTable,
+    ) -> Result<(), LockError> {
+        (**self).fence_in_table(tx, table).await
     }
 
     async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
@@ -201,9 +245,13 @@ impl FencedGuard for HandOver<'_> {
 }
 
 impl FencedGuard for CurrentLock {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
+    async fn fence_in_table<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+        table: &FenceTable,
+    ) -> Result<(), LockError> {
         self.ensure_held()?;
-        record_all(tx, self.fences().await?).await
+        record_all(tx, table, self.fences().await?).await
     }
 
     async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
@@ -213,9 +261,13 @@ impl FencedGuard for CurrentLock {
 }
 
 impl FencedGuard for Term {
-    async fn fence_in<T: FencedTransaction>(&self, tx: &mut T) -> Result<(), LockError> {
+    async fn fence_in_table<T: FencedTransaction>(
+        &self,
+        tx: &mut T,
+        table: &FenceTable,
+    ) -> Result<(), LockError> {
         self.ensure_leading()?;
-        record_all(tx, self.fences()).await
+        record_all(tx, table, self.fences()).await
     }
 
     async fn commit<T: FencedTransaction>(&self, tx: T) -> Result<(), LockError> {
@@ -269,20 +321,16 @@ impl Committed {
 /// # }
 /// ```
 pub async fn record<T: FencedTransaction>(tx: &mut T, fence: &Fence) -> Result<(), LockError> {
-    // Below 2^53.
-    let number = fence.fencing_token().cast_signed();
-    let recorded = tx.record(T::DIALECT.text(), fence.name(), number).await;
-    let recorded =
-        recorded.map_err(|error| fence.failed("to record its fence in `redlocked_fences`", error))?;
-    if T::DIALECT.is_accepted(recorded, fence.fencing_token()) { Ok(()) } else { Err(fence.refused()) }
+    FenceTable::standard().record(tx, fence).await
 }
 
 async fn record_all<T: FencedTransaction>(
     tx: &mut T,
+    table: &FenceTable,
     fences: impl IntoIterator<Item = Fence, IntoIter: Send>,
 ) -> Result<(), LockError> {
     for fence in fences {
-        record(tx, &fence).await?;
+        table.record(tx, &fence).await?;
     }
     Ok(())
 }

@@ -3,13 +3,15 @@
 
 mod guard;
 mod sealed;
+mod table;
 mod transaction;
 
 pub use guard::{Committed, FencedGuard, record};
+pub use table::{FenceTable, InvalidTableName};
 pub use transaction::{Dialect, FencedDatabase, FencedTransaction, Recorded};
 
 /// Makes the table `redlocked_fences` where it is not there yet. It can be called by many processes
-/// at once.
+/// at once. [`FenceTable`] is for another name.
 ///
 /// Where the tables of an application are made by migrations, one of them has the text of
 /// `redlocked-sqlx/src/tables/`, which is on the front page.
@@ -37,5 +39,5 @@ where
     E: sqlx::Executor<'e>,
     E::Database: FencedDatabase,
 {
-    executor.execute(<E::Database as sealed::Database>::TABLE).await.map(drop)
+    FenceTable::standard().create(executor).await
 }

@@ -3,16 +3,18 @@
 use redlocked::election::Term;
 use redlocked::{CurrentLock, HandOver, LockGuard};
 
+use crate::transaction::Dialect;
+
 /// The types that are a [`FencedGuard`](crate::FencedGuard). Another crate cannot add one:
 ///
 /// ```compile_fail,E0277
 /// use redlocked::LockError;
-/// use redlocked_sqlx::{FencedGuard, FencedTransaction};
+/// use redlocked_sqlx::{FenceTable, FencedGuard, FencedTransaction};
 ///
 /// struct Mine;
 ///
 /// impl FencedGuard for Mine {
-///     async fn fence_in<T: FencedTransaction>(&self, _tx: &mut T) -> Result<(), LockError> {
+///     async fn fence_in_table<T: FencedTransaction>(&self, _tx: &mut T, _: &FenceTable) -> Result<(), LockError> {
 ///         Ok(())
 ///     }
 ///     async fn commit<T: FencedTransaction>(&self, _tx: T) -> Result<(), LockError> {
@@ -31,6 +33,6 @@ impl Guard for Term {}
 /// The databases that are a [`FencedDatabase`](crate::FencedDatabase).
 #[expect(unnameable_types, reason = "no other crate may implement it")]
 pub trait Database {
-    /// The statement that makes the table.
-    const TABLE: &'static str;
+    /// How it makes the table.
+    const DIALECT: Dialect;
 }

@@ -25,7 +25,7 @@ use crate::sealed;
 ///     const DIALECT: Dialect = Dialect::Sqlite;
 ///     type Error = sqlx::Error;
 ///
-///     async fn record(&mut self, text: &'static str, name: &str, fence: i64) -> Result<Recorded, sqlx::Error> {
+///     async fn record(&mut self, text: &str, name: &str, fence: i64) -> Result<Recorded, sqlx::Error> {
 ///         let query = sqlx::query(text).bind(name).bind(fence);
 ///         let rows = query.execute(&mut *self.0).await?.rows_affected();
 ///         Ok(Recorded { rows, last_insert_id: 0 }) // the id is for MySQL alone
@@ -60,10 +60,12 @@ pub trait FencedTransaction: Send {
     /// The error of the client.
     type Error: Error + Send + Sync + 'static;
 
-    /// Runs one statement with two values, in the order of its placeholders.
+    /// Runs one statement with two values, in the order of its placeholders. The statement is the same for
+    /// each fence of a [`FenceTable`](crate::FenceTable), so it can be prepared once. A name in it is
+    /// checked and quoted.
     fn record(
         &mut self,
-        text: &'static str,
+        text: &str,
         name: &str,
         fence: i64,
     ) -> impl Future<Output = Result<Recorded, Self::Error>> + Send;
@@ -94,26 +96,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// One statement that keeps the larger number. It locks the row until the end of the transaction.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Postgres => {
-                "INSERT INTO redlocked_fences AS f (name, fence) VALUES ($1, $2) \
-                 ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE f.fence <= excluded.fence"
-            }
-            Self::Sqlite => {
-                "INSERT INTO redlocked_fences AS f (name, fence) VALUES (?, ?) \
-                 ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE f.fence <= excluded.fence"
-            }
-            // The number of changed rows depends on a flag of the connection. The number that is kept comes back as
-            // the id, whether it has changed or not.
-            Self::MySql => {
-                "INSERT INTO redlocked_fences (name, fence) VALUES (?, ?) \
-                 ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, VALUES(fence)))"
-            }
-        }
-    }
-
     /// Whether the statement has found no larger number.
     pub(crate) fn is_accepted(self, recorded: Recorded, fence: u64) -> bool {
         match self {
@@ -126,7 +108,7 @@ impl Dialect {
 
 /// The databases of sqlx.
 macro_rules! of_sqlx {
-    ($($(#[$when:meta])* $database:ident: $dialect:ident, $table:expr, $id:expr;)*) => {
+    ($($(#[$when:meta])* $database:ident: $dialect:ident, $id:expr;)*) => {
         $(
             $(#[$when])*
             impl FencedTransaction for sqlx::Transaction<'_, sqlx::$database> {
@@ -136,7 +118,7 @@ macro_rules! of_sqlx {
 
                 async fn record(
                     &mut self,
-                    text: &'static str,
+                    text: &str,
                     name: &str,
                     fence: i64,
                 ) -> Result<Recorded, sqlx::Error> {
@@ -154,7 +136,7 @@ macro_rules! of_sqlx {
 
             $(#[$when])*
             impl sealed::Database for sqlx::$database {
-                const TABLE: &'static str = $table;
+                const DIALECT: Dialect = Dialect::$dialect;
             }
         )*
     };
@@ -167,19 +149,11 @@ macro_rules! of_sqlx {
 /// feature.
 pub trait FencedDatabase: sqlx::Database + sealed::Database {}
 
-/// Of several that make it at once, PostgreSQL refuses all but one, also with `IF NOT EXISTS`.
-#[cfg(feature = "postgres")]
-const POSTGRES_TABLE: &str = concat!(
-    "DO $$ BEGIN ",
-    include_str!("tables/postgres.sql"),
-    "EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN NULL; END $$"
-);
-
 of_sqlx! {
     #[cfg(feature = "postgres")]
-    Postgres: Postgres, POSTGRES_TABLE, |_| 0;
+    Postgres: Postgres, |_| 0;
     #[cfg(feature = "mysql")]
-    MySql: MySql, include_str!("tables/mysql.sql"), sqlx::mysql::MySqlQueryResult::last_insert_id;
+    MySql: MySql, sqlx::mysql::MySqlQueryResult::last_insert_id;
     #[cfg(feature = "sqlite")]
-    Sqlite: Sqlite, include_str!("tables/sqlite.sql"), |_| 0;
+    Sqlite: Sqlite, |_| 0;
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use kit::{DatabaseServer, unique};
-use redlocked_sqlx::{FencedTransaction, create_table};
+use redlocked_sqlx::{FenceTable, FencedTransaction, create_table};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
@@ -20,6 +20,9 @@ pub(crate) trait Bank: Clone + Send + Sync + Sized + 'static {
 
     /// Makes the tables.
     fn make(&self) -> impl Future<Output = ()> + Send;
+
+    /// Makes one more table of fences.
+    fn make_table(&self, table: &FenceTable) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// `READ COMMITTED`, unless the pool says otherwise.
     fn start(&self) -> impl Future<Output = Self::Tx> + Send;
@@ -67,6 +70,10 @@ macro_rules! bank {
                 async fn make(&self) {
                     create_table(self).await.unwrap();
                     self.execute(ACCOUNT).await.unwrap();
+                }
+
+                async fn make_table(&self, table: &FenceTable) -> Result<(), sqlx::Error> {
+                    table.create(self).await
                 }
 
                 async fn start(&self) -> Self::Tx {

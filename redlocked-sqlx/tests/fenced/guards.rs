@@ -66,7 +66,7 @@ impl<T: FencedTransaction> FencedTransaction for Counted<T> {
     const DIALECT: Dialect = T::DIALECT;
     type Error = T::Error;
 
-    async fn record(&mut self, text: &'static str, name: &str, fence: i64) -> Result<Recorded, T::Error> {
+    async fn record(&mut self, text: &str, name: &str, fence: i64) -> Result<Recorded, T::Error> {
         self.1 += 1;
         self.0.record(text, name, fence).await
     }

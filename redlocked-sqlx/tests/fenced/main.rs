@@ -13,6 +13,7 @@ mod crossing;
 mod frozen;
 mod guards;
 mod stale;
+mod tables;
 
 /// A manager in memory that no other test shares.
 async fn manager() -> redlocked::LockManager {
