@@ -217,7 +217,7 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
     let error = record(&mut bank.start().await, &early).await.unwrap_err();
     let said = error.to_string();
     assert!(
-        error.is_fenced() && said.contains("`account:7`") && said.contains("take the lock again"),
+        error.is_fenced() && said.contains("`account:7`") && said.contains("lock again"),
         "{said}"
     );
     assert!(said.contains(&early.fencing_token().to_string()), "{said}");
@@ -365,7 +365,7 @@ async fn code_below_an_annotated_function_fences_its_own_writes() {
     bank.open(7).await;
     book(&locks, &bank, 7).await.unwrap();
     assert_eq!(bank.committed(7).await, 42);
-    assert!(write(&bank, 7).await.is_err_and(|error| error.0.contains("under no lock")));
+    assert!(write(&bank, 7).await.is_err_and(|error| error.0.contains("does not run under a lock")));
 }
 
 /// What the attribute says in its message: the lock is released before the commit, and the next
