@@ -75,9 +75,9 @@ impl Leader {
         self.holder.name()
     }
 
-    /// The number of its term, as its [`Term::fencing_token`](crate::Term::fencing_token). `None` in the moment
-    /// before it has announced itself, over a quorum, and for a holder of the lock that no election
-    /// has made one.
+    /// The fencing token of its lock, as [`Term::fencing_token`](crate::Term::fencing_token) returns
+    /// it. `None` in the moment before the leader has announced itself, over a quorum, and for a
+    /// holder that has the lock without an election.
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.record.as_ref().map(|record| record.term)

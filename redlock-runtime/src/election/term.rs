@@ -81,10 +81,10 @@ impl Term {
         }))
     }
 
-    /// The number of the term: larger than that of each earlier leader under this key, as far as
-    /// [fencing tokens go](../../redlocked/docs/options/index.html#how-far-fencing-tokens-go). It is
-    /// the fencing token of the leader's lock: a resource that remembers the largest one refuses
-    /// what an earlier leader still sends.
+    /// The fencing token of the leader's lock, which is the number of the term. It is larger than that
+    /// of each earlier leader under this key, as far as
+    /// [fencing tokens go](../../redlocked/docs/options/index.html#how-far-fencing-tokens-go). A
+    /// resource that remembers the largest token refuses what an earlier leader still sends.
     ///
     /// # Examples
     ///
