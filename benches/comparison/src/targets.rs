@@ -58,7 +58,7 @@ pub const TARGETS: &[Target] = &[
     ),
     ratio(
         "background",
-        "Without waiting for the release (`release = \"background\"`): p50 ÷ the bare pair; the worse of one core and two cores",
+        "Without waiting for the release (`release_in_background`): p50 ÷ the bare pair; the worse of one core and two cores",
         AtMost(0.60),
     ),
     ratio(
