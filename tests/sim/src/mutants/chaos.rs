@@ -49,7 +49,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             RELEASE_LUA,
-            "redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)",
+            "redis.call('SET', lock, next_token .. '=' .. seconds .. mark, 'PX', px)",
             "if redis.call('DEL', lock) then return 1 end",
         )],
     },
@@ -57,7 +57,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-lock-ends-early",
         wrong: "The key of a lock that is handed over ends long before the lease that the push tells the waiter of.",
         violates: EXCLUSION,
-        edits: &[edit(RELEASE_LUA, "string.format('%d', lasts + GRACE)", "string.format('%d', lasts / 9)")],
+        edits: &[edit(
+            RELEASE_LUA,
+            "(lasts == CLAIM and CLAIM_AND_GRACE or string.format('%d', lasts + GRACE))",
+            "string.format('%d', lasts / 9)",
+        )],
     },
     Mutant {
         name: "granted-waiter-is-not-told",

@@ -10,14 +10,16 @@ local clock, floor = KEYS[3], ARGV[6]
 -- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
 local LEAST = 1000000000000000
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
-local now
+-- Behind it, `seconds` has those of it.
+local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
     -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-    now = seconds_and_micros[1] .. micros
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
   end
   return now
 end

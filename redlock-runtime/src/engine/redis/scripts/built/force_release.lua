@@ -184,14 +184,16 @@ end
 -- the server takes longer over a number among the arguments of a command.
 local CLAIM = '1000'
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
-local now
+-- Behind it, `seconds` has those of it.
+local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
     -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-    now = seconds_and_micros[1] .. micros
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
   end
   return now
 end
@@ -227,7 +229,8 @@ local function next_fence(clock, floor)
 end
 -- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
 local function granted_now()
-  return '=' .. string.sub(time(), 1, -7)
+  time()
+  return '=' .. seconds
 end
 -- As notify.lua, and raises an error, as redis.call does.
 local function must_notify(inbox, text)

@@ -29,14 +29,16 @@ local LEAST = 1000000000000000
 -- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
-local now
+-- Behind it, `seconds` has those of it.
+local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
     -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-    now = seconds_and_micros[1] .. micros
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
   end
   return now
 end
@@ -49,6 +51,10 @@ local function without_time(value, token)
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
+-- Returns the first waiter of another process than that of the first two.
+--- @with queue
+-- Members that are read together.
+local TOGETHER = 250
 -- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
 -- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
 -- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
@@ -58,10 +64,6 @@ local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
 local function read(member)
   return string.match(member or '', MEMBER)
 end
--- Returns the first waiter of another process than that of the first two.
---- @with queue
--- Members that are read together.
-local TOGETHER = 250
 local function first_behind(their_inbox)
   local its, from, to = '|' .. their_inbox, 2, 5
   while from <= TOGETHER do
@@ -117,6 +119,9 @@ local function followers_of(rest, first, second)
   return table.concat(members, '', 1, count)
 end
 
+-- As text: what the server takes for a number, and what the script takes to make a text of one, is a third of a command each.
+local CLAIM_AND_GRACE = '1100'
+
 -- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
 -- `notify_waiters` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
 -- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
@@ -156,17 +161,22 @@ if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0'
         local rest = fence and fence % 1000000000
         fence = fence and string.format('%d%09d', (fence - rest) / 1000000000, rest) or '0'
         if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
-        local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
-        redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
+        local px = second and (lasts == CLAIM and CLAIM_AND_GRACE or string.format('%d', lasts + GRACE)) or lasts
+        redis.call('SET', lock, next_token .. '=' .. seconds .. mark, 'PX', px)
         if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
         local followers = is_fenced and '' or followers_of(string.sub(first, bar), second, third)
-        local its, to_tell = '|' .. next_inbox .. '|', {}
-        if second and not string.find(second .. '|', its, 1, true) then to_tell[1] = second end
-        if third and not string.find(third .. '|', its, 1, true) then to_tell[#to_tell + 1] = third end
+        -- As first_behind.lua compares them.
+        local its, to_tell = '|' .. next_inbox, {}
+        for _, member in ipairs({second, third}) do
+          local _, to = string.find(member, its, 1, true)
+          local behind = to and string.byte(member, to + 1)
+          if not to or behind and behind ~= 124 then to_tell[#to_tell + 1] = member end
+        end
         -- Where both that are told are of its process, and it is not the one that releases, another one is told.
         if third and next_inbox ~= inbox and not to_tell[1] then to_tell[1] = first_behind(next_inbox) end
         for i = 1, #to_tell do
-          local its_token, _, its_inbox = read(to_tell[i])
+          -- The beginning of MEMBER.
+          local its_token, its_inbox = string.match(to_tell[i], '^([^|]+)|[1-9]%d*|([^|]*)')
           if its_token then
             notify(its_inbox,
               'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
@@ -493,7 +503,8 @@ local function next_fence(clock, floor)
 end
 -- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
 local function granted_now()
-  return '=' .. string.sub(time(), 1, -7)
+  time()
+  return '=' .. seconds
 end
 -- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
 -- so. Returns the mark.

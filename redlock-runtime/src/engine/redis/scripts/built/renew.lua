@@ -62,14 +62,16 @@ local answer, lasts = extend(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'exactly')
 if lasts and ARGV[3] == 'exactly' then
   local lock, queue, inbox = KEYS[1], KEYS[2], ARGV[4]
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
-local now
+-- Behind it, `seconds` has those of it.
+local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
     -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-    now = seconds_and_micros[1] .. micros
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
   end
   return now
 end

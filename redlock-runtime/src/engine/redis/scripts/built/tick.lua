@@ -66,14 +66,16 @@ local function acquire(KEYS, ARGV)
 -- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
 local LEAST = 1000000000000000
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
-local now
+-- Behind it, `seconds` has those of it.
+local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
     -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-    now = seconds_and_micros[1] .. micros
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
   end
   return now
 end
@@ -423,7 +425,8 @@ local mine = token .. '|' .. label .. '|' .. without_tag(inbox)
 local CLAIM = '1000'
 -- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
 local function granted_now()
-  return '=' .. string.sub(time(), 1, -7)
+  time()
+  return '=' .. seconds
 end
 -- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
 -- so. Returns the mark.

@@ -24,12 +24,14 @@ inbox, kind = inbox or '', kind or ''
 --- @include "queue_ttl"
 --- @include "time"
 --- @include "without_time"
---- @include "read"
 --- @include "first_behind" (queue)
 --- @include "notify"
 --- @include "must_notify"
 --- @include "listeners"
 --- @include "followers" (queue)
+
+-- As text: what the server takes for a number, and what the script takes to make a text of one, is a third of a command each.
+local CLAIM_AND_GRACE = '1100'
 
 -- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
 -- `notify_waiters` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
@@ -70,17 +72,22 @@ if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0'
         local rest = fence and fence % 1000000000
         fence = fence and string.format('%d%09d', (fence - rest) / 1000000000, rest) or '0'
         if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
-        local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
-        redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
+        local px = second and (lasts == CLAIM and CLAIM_AND_GRACE or string.format('%d', lasts + GRACE)) or lasts
+        redis.call('SET', lock, next_token .. '=' .. seconds .. mark, 'PX', px)
         if second then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
         local followers = is_fenced and '' or followers_of(string.sub(first, bar), second, third)
-        local its, to_tell = '|' .. next_inbox .. '|', {}
-        if second and not string.find(second .. '|', its, 1, true) then to_tell[1] = second end
-        if third and not string.find(third .. '|', its, 1, true) then to_tell[#to_tell + 1] = third end
+        -- As first_behind.lua compares them.
+        local its, to_tell = '|' .. next_inbox, {}
+        for _, member in ipairs({second, third}) do
+          local _, to = string.find(member, its, 1, true)
+          local behind = to and string.byte(member, to + 1)
+          if not to or behind and behind ~= 124 then to_tell[#to_tell + 1] = member end
+        end
         -- Where both that are told are of its process, and it is not the one that releases, another one is told.
         if third and next_inbox ~= inbox and not to_tell[1] then to_tell[1] = first_behind(next_inbox) end
         for i = 1, #to_tell do
-          local its_token, _, its_inbox = read(to_tell[i])
+          -- The beginning of MEMBER.
+          local its_token, its_inbox = string.match(to_tell[i], '^([^|]+)|[1-9]%d*|([^|]*)')
           if its_token then
             notify(its_inbox,
               'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)

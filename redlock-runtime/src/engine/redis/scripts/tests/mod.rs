@@ -154,6 +154,10 @@ fn scripts_and_engine_use_the_same_numbers() {
         let [plain, text] = [format!("local {name} = {number}"), format!("local {name} = '{number}'")];
         assert!(source.lines().any(|line| line == plain || line == text), "{name}");
     }
+    let claim_and_grace = format!("local CLAIM_AND_GRACE = '{}'\n", CLAIM.as_millis() + 100);
+    for line in [&*claim_and_grace, "local GRACE = 100\n"] {
+        assert!(Script::Release.source(PLAIN).contains(line), "{line}");
+    }
     let numbers = format!("local MOST_EARLY, SETTLES = {}, {}\n", early(u64::MAX), SETTLES.as_millis());
     assert!(Script::Tick.code().contains(&numbers), "{numbers}");
 }
