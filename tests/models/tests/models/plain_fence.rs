@@ -1,8 +1,9 @@
-//! A lock with a fencing token that is taken without a script: `SET lock token NX PX ttl`, `INCR clock`
-//! and `GET lock`, one behind the other, and what other clients send in between.
+//! A lock with a fencing token that is taken without its script: `SET lock token NX PX ttl`, `INCR clock`
+//! and `GET lock`, one behind the other, and what other clients send in between. In the place of
+//! `INCR`, there may be the script that draws a number and raises a clock below the floor.
 //!
 //! In the model: one server with the lock, its clock of fencing tokens and its time; a caller that
-//! asks by the three commands, and another one that asks by these or by the script. The server executes one command
+//! asks by the three commands, and another one that asks by these, with or without that script, or by the script of the lock. The server executes one command
 //! at a time, those of a connection in their order, and any number of others between two of them.
 //! Who is refused, or whose number is none to trust, asks again by the script with the same token.
 //! A caller leaves at any time, and its release follows on its connection; a connection breaks, and
@@ -44,7 +45,7 @@ const BELOW: u8 = 1;
 const OLDER_FROM: u8 = 1 + BELOW;
 
 const CALLERS: usize = 2;
-/// One of them may ask by the script at once.
+/// One of them may ask by a script at once.
 const OTHER: usize = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,9 +74,20 @@ enum Mistake {
 enum Command {
     Set,
     Incr,
+    /// In its place.
+    Draw,
     Get,
     Script,
     Release,
+}
+
+/// How a caller asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Plain,
+    /// With a script that draws the number.
+    Compared,
+    Script,
 }
 
 /// The answers of the server to the three commands so far.
@@ -154,7 +166,7 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Action {
     Tick,
-    Ask { by: usize, by_script: bool },
+    Ask { by: usize, way: Way },
     Execute(usize),
     Hear(usize),
     Leave(usize),
@@ -242,7 +254,11 @@ impl State {
                 };
                 self.callers[by].answers.set = Some(set);
             }
-            Command::Incr if self.is_full => {}
+            Command::Incr | Command::Draw if self.is_full => {}
+            Command::Draw => {
+                let number = self.next_fence(self.callers[by].floor);
+                self.callers[by].answers.number = Some(number);
+            }
             Command::Incr => {
                 self.drawn = self.now;
                 let clock = if model.has(Mistake::ClockOfAnotherSlot) {
@@ -340,11 +356,13 @@ impl PlainFence {
         self.0 == Some(mistake)
     }
 
-    fn commands(&self, by_script: bool) -> &'static [Command] {
-        match self.0 {
-            _ if by_script => &[Command::Script],
-            Some(Mistake::DrawsFirst) => &[Command::Incr, Command::Set],
-            _ => &[Command::Set, Command::Incr, Command::Get],
+    fn commands(&self, way: Way) -> &'static [Command] {
+        match (way, self.0) {
+            (Way::Script, _) => &[Command::Script],
+            (Way::Plain, Some(Mistake::DrawsFirst)) => &[Command::Incr, Command::Set],
+            (Way::Compared, Some(Mistake::DrawsFirst)) => &[Command::Draw, Command::Set],
+            (Way::Plain, _) => &[Command::Set, Command::Incr, Command::Get],
+            (Way::Compared, _) => &[Command::Set, Command::Draw, Command::Get],
         }
     }
 }
@@ -382,9 +400,10 @@ impl Model for PlainFence {
             }
             match caller.stage {
                 Stage::Idle => {
-                    actions.push(Action::Ask { by, by_script: false });
+                    actions.push(Action::Ask { by, way: Way::Plain });
                     if by == OTHER {
-                        actions.push(Action::Ask { by, by_script: true });
+                        actions.push(Action::Ask { by, way: Way::Compared });
+                        actions.push(Action::Ask { by, way: Way::Script });
                     }
                 }
                 Stage::Asks | Stage::Inside { .. } => actions.push(Action::Leave(by)),
@@ -422,7 +441,7 @@ impl Model for PlainFence {
                     }
                 }
             }
-            Action::Ask { by, by_script } => state.callers[by].ask(now, self.commands(by_script)),
+            Action::Ask { by, way } => state.callers[by].ask(now, self.commands(way)),
             Action::Execute(by) => state.execute(self, by),
             Action::Hear(by) => state.hear(self, by),
             Action::Leave(by) => state.callers[by].leave(true),

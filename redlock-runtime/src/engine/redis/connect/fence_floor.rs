@@ -5,7 +5,7 @@
 //! was, and our clock tells how long ago. The floor stays a little below that, or the script would
 //! have to ask for the time with each grant. Each script that may draw a number carries it; a lock
 //! that is taken without a script compares its number with it, and every few milliseconds a script
-//! takes the lock in place of the plain commands, so that the clock stays near the time. Where data
+//! draws the number in place of the plain command, so that the clock stays near the time. Where data
 //! of the last 40 ms replace the newest, only the numbers count that this manager has seen, and a
 //! replica takes longer to become a primary.
 //!
@@ -92,7 +92,7 @@ impl FenceFloor {
         }
     }
 
-    /// The next lock must be taken by a script, which compares the clock with the floor.
+    /// The next number must be drawn by a script, which compares the clock with the floor.
     pub(crate) fn is_due(&self, now: Moment) -> bool {
         self.compared.is_none_or(|at| now.since(at) >= AGAIN)
     }

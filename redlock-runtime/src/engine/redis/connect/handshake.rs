@@ -533,7 +533,7 @@ fn add_native_deletes(pipeline: &mut Pipeline, unused: &str) -> [(usize, NativeD
 fn add_raise(pipeline: &mut Pipeline, clock: &str) -> usize {
     let above_all = ABOVE_ALL.to_string();
     let source = Script::Raise.source(EVALUATED);
-    pipeline.add(&["EVAL", source, "3", clock, clock, clock, "", "", "", "", "", &above_all])
+    pipeline.add(&["EVAL", source, "1", clock, &above_all])
 }
 
 /// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it

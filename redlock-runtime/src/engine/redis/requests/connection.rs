@@ -123,10 +123,11 @@ impl RedisConnection {
         let encoding = self.encoder.encoding(request);
         self.encoder.write(request, encoding, self.exchange.commands(encoding.commands()));
         match encoding {
-            Encoding::DirectFenced => Expected::Fenced(Fenced {
+            Encoding::DirectFenced | Encoding::DirectCompared => Expected::Fenced(Fenced {
                 action: self.encoder.action(request.action),
                 token: request.token.clone(),
-                least,
+                // Compared with the floor, any number is good enough, as that of a script.
+                least: if encoding == Encoding::DirectFenced { least } else { 0 },
             }),
             Encoding::Direct | Encoding::Script => Expected::One(self.answer_to(request, encoding)),
         }
@@ -254,7 +255,11 @@ impl RedisConnection {
                     }
                 }
                 Reply::Refused(Refusal::NoScript) => self.forget(request),
-                Reply::Refused(Refusal::NoFence) => self.fences.on_below(),
+                Reply::Refused(Refusal::NoFence) => {
+                    self.fences.on_below();
+                    // The server may have lost the script that draws it.
+                    self.encoder.sent.forget(Script::Raise);
+                }
                 Reply::Refused(Refusal::NoLook) => {
                     self.fences.on_below();
                     self.encoder.reads_no_parts();
@@ -317,7 +322,7 @@ impl Answer {
 struct Fenced {
     action: Action,
     token: Token,
-    /// The least fencing token that needs no script.
+    /// The least fencing token that is good enough.
     least: u64,
 }
 

@@ -18,6 +18,9 @@ pub(super) enum Encoding {
     Direct,
     /// Three of them: take the lock, draw a fencing token, look whether the lock was held then.
     DirectFenced,
+    /// The same, with a script of one key in the place of the one that draws: it compares the clock with
+    /// the floor.
+    DirectCompared,
 }
 
 impl Encoding {
@@ -25,7 +28,7 @@ impl Encoding {
     pub(super) fn commands(self) -> usize {
         match self {
             Self::Script | Self::Direct => 1,
-            Self::DirectFenced => 3,
+            Self::DirectFenced | Self::DirectCompared => 3,
         }
     }
 }
@@ -68,6 +71,7 @@ impl Encoder {
         match request.action {
             Action::Acquire(_) if request.is_direct() && !request.fenced => Encoding::Direct,
             Action::Acquire(_) if request.is_direct() && self.draws_directly => Encoding::DirectFenced,
+            Action::Acquire(_) if request.is_direct() && self.may_draw => Encoding::DirectCompared,
             Action::Release if request.is_direct() && self.session.queues => Encoding::Direct,
             _ => Encoding::Script,
         }
@@ -76,8 +80,6 @@ impl Encoder {
     /// Appends the request as the commands of its [encoding](Self::encoding).
     pub(super) fn write(&mut self, request: &Request, encoding: Encoding, into: &mut Vec<u8>) {
         if encoding == Encoding::Script {
-            // With a floor, which those behind it need not carry then.
-            self.draws_directly |= self.may_draw && request.is_direct() && request.action.takes();
             // Enough for most requests, so that the buffer need not grow.
             let inbox = self.session.inbox.len();
             if request.kind.is_counted() {
@@ -90,17 +92,26 @@ impl Encoder {
             return;
         }
         self.write_direct(request, into);
-        if encoding == Encoding::DirectFenced {
-            self.write_draw(request, into);
+        if encoding != Encoding::Direct {
+            self.write_draw(request, encoding, into);
         }
     }
 
     /// Behind the command that takes a lock. The answer to the last one tells whether the lock was
     /// held when the number was drawn: the server may execute commands of others in between.
-    fn write_draw(&self, request: &Request, into: &mut Vec<u8>) {
-        let mut command = Command::begin(into, 2 * request.name.len() + 80);
-        command.arg("INCR");
-        self.session.keyspace.write_clock(&mut command, &request.name);
+    fn write_draw(&mut self, request: &Request, encoding: Encoding, into: &mut Vec<u8>) {
+        let mut command = Command::begin(into, 2 * request.name.len() + 140);
+        if encoding == Encoding::DirectCompared {
+            self.call(Script::Raise, &mut command);
+            command.arg("1");
+            self.session.keyspace.write_clock(&mut command, &request.name);
+            command.arg(self.floor(request));
+            // With a floor, which those behind it need not carry then.
+            self.draws_directly = true;
+        } else {
+            command.arg("INCR");
+            self.session.keyspace.write_clock(&mut command, &request.name);
+        }
         command.end();
         // No more than tells whether it is this token: the value of a foreign client may be large.
         write_command(into, &["GETRANGE", &request.name, "0", "512"]);

@@ -1,8 +1,9 @@
--- Raises the clock of fencing tokens, when a connection begins.
--- KEYS[3] the clock   ARGV[6] the floor of fence.lua
+-- Draws a fencing token, and raises the clock of fencing tokens that is below the floor: when a connection begins, and for a lock that
+-- plain commands take.
+-- KEYS[1] the clock   ARGV[1] the floor of fence.lua
 -- Returns the fencing token that it draws.
 -- A second call draws a higher one.
-local clock, floor = KEYS[3], ARGV[6]
+local clock, floor = KEYS[1], ARGV[1]
 -- Draws a fencing token.
 -- clock: the key of the clock of fencing tokens, one per server
 -- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token that the
