@@ -34,6 +34,7 @@ pub(crate) struct LockArgs {
     /// The word itself, for its span.
     pub(crate) shared: Option<Ident>,
     pub(crate) permits: Option<Permits>,
+    pub(crate) take: Option<Permits>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
     pub(crate) renew: Option<bool>,
@@ -97,7 +98,7 @@ impl LockArgs {
         self.ticket.as_ref().or(self.guard.as_ref())
     }
 
-    /// The durations, the number of permits, and the time of a tick, that are expressions.
+    /// The durations, the numbers of permits, and the time of a tick, that are expressions.
     pub(crate) fn amounts(&self) -> impl Iterator<Item = &Expr> {
         let once = self.once.as_ref().map_or(&None, |once| &once.lasts);
         let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold, &self.tick, once];
@@ -105,7 +106,8 @@ impl LockArgs {
             Some(Length::Expr(expr)) => Some(&**expr),
             _ => None,
         });
-        lengths.chain(self.permits.as_ref().and_then(Permits::expression)).chain(&self.tick_at)
+        let permits = [&self.permits, &self.take].into_iter().flatten().filter_map(Permits::expression);
+        lengths.chain(permits).chain(&self.tick_at)
     }
 
     /// The expressions that are evaluated before the lock is taken.
@@ -265,7 +267,8 @@ impl Draft {
             "once" | "once_fingerprint" | "on_interrupted" | "on_undecodable" => {
                 once(args, name, value, errors);
             }
-            "permits" => args.permits = errors.keep(permits::permits(value)),
+            "permits" => args.permits = errors.keep(permits::permits(value, &text)),
+            "take" => args.take = errors.keep(permits::permits(value, &text)),
             "constant_key" | "shared" | "release_in_background" | "reentrant" | "spawn" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
                     self.constant_key_is_broken &= text != "constant_key";
@@ -574,6 +577,10 @@ mod tests {
             ("permits = 10001", "the most is 10000"),
             ("permits = 99999999999", "the most is 10000"),
             ("permits = -3", "`permits = -3` lets nobody in"),
+            ("take = 0", "`take = 0` is no permit: give at least 1"),
+            ("take = 10001", "`take = 10001` is too many: the most is 10000"),
+            ("take = \"2\"", "a number has no quotes: write `take = 2`"),
+            ("weight = 2", "did you mean `take`?"),
             ("permits = { 0 }", "lets nobody in"),
             ("permits = \"5\"", "a number has no quotes: write `permits = 5`"),
             ("permits = \"many\"", "expected a number such as `permits = 5`, found a string"),

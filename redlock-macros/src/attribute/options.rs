@@ -3,12 +3,13 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 27] = [
+pub(crate) const OPTIONS: [&str; 28] = [
     "key",
     "keys",
     "constant_key",
     "shared",
     "permits",
+    "take",
     "ttl",
     "wait",
     "renew",
@@ -40,7 +41,7 @@ pub(crate) const FLAGS: [&str; 5] = ["constant_key", "shared", "release_in_backg
 pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 23] = [
+const SYNONYMS: [(&str, &[&str]); 24] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("constant_key", &["global", "singleton", "oneforall", "samekey"]),
@@ -62,6 +63,7 @@ const SYNONYMS: [(&str, &[&str]); 23] = [
             "atmostinside",
         ],
     ),
+    ("take", &["weight", "weights", "takes", "cost", "units"]),
     (
         "ttl",
         &[
@@ -259,6 +261,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "constant_key" => "constant_key = true",
         "shared" => "shared = true",
         "permits" => "permits = 5",
+        "take" => "take = 2",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",
         "renew" => "renew = false",

@@ -1,4 +1,4 @@
-//! The value of `permits`.
+//! The value of `permits`, and of `take`.
 
 use quote::ToTokens as _;
 use syn::{Error, Expr, Lit, Result};
@@ -7,7 +7,8 @@ use super::options::hint;
 use super::recovery::written;
 use super::value::{describe, literal, whole};
 
-/// How many may hold the lock at once: known here, or an expression.
+/// How many may hold the lock at once, or for how many of these a caller counts: known here, or an
+/// expression.
 pub(crate) enum Permits {
     Number(u32, Box<Expr>),
     Expr(Box<Expr>),
@@ -32,28 +33,29 @@ impl Permits {
     }
 }
 
-pub(crate) fn permits(value: Expr) -> Result<Permits> {
+pub(crate) fn permits(value: Expr, option: &str) -> Result<Permits> {
     let Some(lit) = literal(&value)? else { return Ok(Permits::Expr(without_braces(value).into())) };
     let text = written(&value.to_token_stream()).replace("- ", "-");
     // The sign is not part of the literal.
     let is_negative = text.contains('-');
     let message = match lit {
         Lit::Int(number) => match number.base10_parse() {
-            _ if is_negative => nobody(&text),
-            Ok(0) => nobody(&text),
+            _ if is_negative => nobody(&text, option),
+            Ok(0) => nobody(&text, option),
             Ok(number @ 1..=MOST) => return Ok(Permits::Number(number, value.into())),
+            _ if option == "take" => format!("`take = {text}` is too many: the most is {MOST}"),
             _ => format!(
                 "`permits = {text}` is too many: the most is {MOST}; without a limit, that is `shared`"
             ),
         },
         Lit::Str(text) if text.value().parse::<u32>().is_ok() => {
-            format!("a number has no quotes: write `permits = {}`", text.value())
+            format!("a number has no quotes: write `{option} = {}`", text.value())
         }
         Lit::Str(text) if placeholder(&text.value()).is_some() => {
             let name = placeholder(&text.value()).unwrap_or_default();
-            format!("`permits` is a number, and not a template: write `permits = {name}`")
+            format!("`{option}` is a number, and not a template: write `{option} = {name}`")
         }
-        lit => format!("expected a number such as `{}`, found {}", hint("permits"), describe(lit)),
+        lit => format!("expected a number such as `{}`, found {}", hint(option), describe(lit)),
     };
     Err(Error::new_spanned(&value, message))
 }
@@ -75,6 +77,7 @@ fn placeholder(template: &str) -> Option<String> {
     is_name(inside).then(|| inside.to_owned())
 }
 
-fn nobody(text: &str) -> String {
-    format!("`permits = {text}` lets nobody in: give at least 1")
+fn nobody(text: &str, option: &str) -> String {
+    let why = if option == "take" { "is no permit" } else { "lets nobody in" };
+    format!("`{option} = {text}` {why}: give at least 1")
 }

@@ -7,6 +7,7 @@ use syn::{
 };
 
 use crate::attribute::length::Length;
+use crate::attribute::permits::Permits;
 use crate::attribute::recovery::written;
 use crate::attribute::value::{OnLost, WhenLost};
 use crate::attribute::{LockArgs, Once};
@@ -51,6 +52,23 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             permits.value(),
             "`shared` lets in any number of callers, and `permits` a limited one: remove one of them",
         );
+    }
+    match (&args.take, &args.permits) {
+        (Some(take), None) => {
+            errors.at(
+                take.value(),
+                "`take` says how many of the `permits` a caller takes: write `permits = 10`, too, or remove `take`",
+            );
+        }
+        (Some(Permits::Number(take, value)), Some(Permits::Number(permits, _))) if take > permits => {
+            errors.at(
+                value,
+                format!(
+                    "nobody can take {take} of {permits} permits: take {permits} at most, or raise `permits`"
+                ),
+            );
+        }
+        _ => {}
     }
     if args.keys.is_some() {
         let subject = "several keys are held by one caller alone";
@@ -394,6 +412,9 @@ mod tests {
             "shared, reentrant, wait = \"1s\"",
             "shared = false, permits = 5, min_hold = \"1m\"",
             "permits = { limit }, on_busy = None",
+            "permits = 5, take = 5",
+            "permits = 5, take = { size }",
+            "permits = { limit }, take = 6",
             "tick = \"1h\", on_busy = Ok(()), wait = \"forever\"",
             "tick_at = at, tick_missed = \"skip\", guard = lock, reentrant = false",
             "release_in_background, on_lost = \"finish\", min_hold = \"1m\"",
@@ -420,6 +441,9 @@ mod tests {
             ("ticket = lock, shared", vec!["remove `ticket`, or `shared`"]),
             ("ticket = lock, permits = n", vec!["remove `ticket`, or `permits`"]),
             ("shared, permits = 5", vec!["remove one of them"]),
+            ("take = 2", vec!["write `permits = 10`, too, or remove `take`"]),
+            ("shared, take = { n }", vec!["write `permits = 10`, too, or remove `take`"]),
+            ("permits = 5, take = 6", vec!["nobody can take 6 of 5 permits: take 5 at most"]),
             ("tick_missed = \"retry\"", vec!["there is none"]),
             ("tick = \"1h\", tick_at = at", vec!["remove one of them"]),
             ("tick = \"1h\", shared", vec!["remove `shared`, or `tick`"]),

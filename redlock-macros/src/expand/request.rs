@@ -202,6 +202,14 @@ impl Request<'_> {
             }
             Some(Permits::Expr(permits)) => calls.extend(quote_spanned!(span=> .permits(#permits))),
         }
+        match &args.take {
+            None => {}
+            Some(Permits::Number(take, _)) => {
+                let take = Literal::u32_unsuffixed(*take);
+                constants.push(quote_spanned!(span=> Take(#take)));
+            }
+            Some(Permits::Expr(take)) => calls.extend(quote_spanned!(span=> .take(#take))),
+        }
         if let Some(at) = &args.tick_at {
             calls.extend(quote_spanned!(span=> .tick_at(#at)));
         }

@@ -110,7 +110,7 @@ fn length() -> impl Strategy<Value = Vec<(u64, &'static str, &'static str)>> {
 }
 
 /// Words of attributes and functions.
-const WORDS: [&str; 50] = [
+const WORDS: [&str; 51] = [
     "key",
     "ttl",
     "wait",
@@ -118,6 +118,7 @@ const WORDS: [&str; 50] = [
     "reentrant",
     "shared",
     "permits",
+    "take",
     "on_busy",
     "on_error",
     "crate",

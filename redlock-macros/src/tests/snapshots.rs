@@ -130,6 +130,19 @@ fn permits_of_an_expression() {
 }
 
 #[test]
+fn permits_that_a_caller_takes() {
+    compare(
+        "permits_that_a_caller_takes",
+        quote!(key = "gpu:{gpu}", permits = 16, take = { job.gigabytes }, wait = "1h"),
+        quote! {
+            async fn train(gpu: u32, job: &Job) -> Result<(), TrainError> {
+                job.train(gpu).await
+            }
+        },
+    );
+}
+
+#[test]
 fn guard() {
     compare(
         "guard",

@@ -62,6 +62,17 @@ struct Tenant {
     limit: u32,
 }
 
+#[distributed_lock(key = "a", permits = 5, take = 2)]
+fn take() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "tenant:{tenant.id}", take = { tenant.limit / 2 }, permits = { tenant.limit })]
+async fn take_of_an_expression(tenant: &Tenant) -> Result<(), LockError> {
+    let _ = tenant;
+    Ok(())
+}
+
 #[distributed_lock(key = "tenant:{tenant.id}", permits = { tenant.limit }, wait = "30s")]
 async fn permits_of_an_expression(tenant: &Tenant) -> Result<(), LockError> {
     Ok(())
@@ -141,7 +152,7 @@ fn of_an_expression(id: u32) -> Result<u32, LockError> {
 fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
     let _ = (released_in_background, awaited);
-    let _ = (shared, permits, permits_of_an_expression);
+    let _ = (shared, permits, permits_of_an_expression, take, take_of_an_expression);
     let _ =
         (tick, tick_of_a_scheduler, tick_of_another_type::<u32>, tick_of_an_expression, tick_that_never_ends);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);

@@ -37,6 +37,16 @@ async fn shared_with_permits(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())
 }
 
+#[distributed_lock(key = "gpu:{gpu}", take = { gigabytes })]
+async fn take_without_permits(gpu: u32, gigabytes: u32) -> Result<u32, LockError> {
+    Ok(gpu + gigabytes)
+}
+
+#[distributed_lock(key = "gpu:{gpu}", permits = 16, take = 17)]
+async fn take_of_more_permits_than_there_are(gpu: u32) -> Result<u32, LockError> {
+    Ok(gpu)
+}
+
 #[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], shared)]
 async fn several_keys_shared(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())

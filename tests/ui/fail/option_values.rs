@@ -73,6 +73,11 @@ async fn permits_for_too_many(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", permits = 10, take = 0)]
+async fn take_of_no_permit(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "stock:{sku}", permits = "5")]
 async fn permits_string(sku: &str) -> Result<(), LockError> {
     Ok(())
