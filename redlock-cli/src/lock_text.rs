@@ -17,10 +17,14 @@ pub(crate) fn holder(lock: &LockInfo) -> String {
     together(lock).unwrap_or_else(|| caller(lock.holder().name(), lock.holder().function()))
 }
 
-/// How many hold it, where several may: `3 readers`, `2 of 5 permits`.
+/// How many hold it, where several may: `3 readers`, `2 of 5 permits`, `7 of 10 permits, 3 holders`.
 pub(crate) fn together(lock: &LockInfo) -> Option<String> {
     let inside = lock.holder().inside()?;
     Some(match lock.limit() {
+        Some(limit) if lock.taken() > inside => {
+            let holders = if inside == 1 { "holder" } else { "holders" };
+            format!("{} of {limit} permits, {inside} {holders}", lock.taken())
+        }
         Some(limit) => format!("{inside} of {limit} permits"),
         None if inside == 1 => "1 reader".to_owned(),
         None => format!("{inside} readers"),
@@ -51,7 +55,8 @@ pub(crate) fn held_for(lock: &LockInfo) -> Option<String> {
 pub(crate) fn one_of_them(holder: &Holder) -> String {
     let left = holder.expires_in().map_or_else(|| "no end".to_owned(), |left| Span(left).to_string());
     let asked = holder.asked().map_or_else(String::new, |asked| format!(", asked {} ago", Ago(asked)));
-    format!("{}{asked}, lease left {left}", caller(holder.name(), holder.function()))
+    let taken = if holder.taken() > 1 { format!(", {} permits", holder.taken()) } else { String::new() };
+    format!("{}{taken}{asked}, lease left {left}", caller(holder.name(), holder.function()))
 }
 
 pub(crate) fn waiter(waiter: &Waiter) -> String {

@@ -14,13 +14,14 @@ use crate::inspect::{LockInfo, Waiter};
 /// Needs the feature `serde`.
 impl Serialize for Holder {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Holder", 7)?;
+        let mut fields = serializer.serialize_struct("Holder", 8)?;
         fields.serialize_field("name", &self.name())?;
         fields.serialize_field("function", &self.function())?;
         fields.serialize_field("asked", &self.asked().map(rfc3339))?;
         fields.serialize_field("asked_epoch", &self.asked().map(epoch))?;
         fields.serialize_field("granted", &self.granted().map(rfc3339))?;
         fields.serialize_field("granted_epoch", &self.granted().map(epoch))?;
+        fields.serialize_field("taken", &self.taken())?;
         fields.serialize_field("lease_left_ms", &self.expires_in().map(in_ms))?;
         fields.end()
     }
@@ -41,10 +42,11 @@ impl Serialize for Waiter {
 /// Needs the feature `serde`.
 impl Serialize for LockInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("LockInfo", 8)?;
+        let mut fields = serializer.serialize_struct("LockInfo", 9)?;
         fields.serialize_field("key", self.key())?;
         fields.serialize_field("holder", self.holder())?;
         fields.serialize_field("inside", &self.inside())?;
+        fields.serialize_field("taken", &self.taken())?;
         fields.serialize_field("limit", &self.limit())?;
         fields.serialize_field("holders", self.holders())?;
         fields.serialize_field("lease_left_ms", &self.holder().expires_in().map(in_ms))?;

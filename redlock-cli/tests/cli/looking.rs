@@ -168,6 +168,20 @@ fn a_lock_that_several_hold_shows_how_many_and_each_of_them() {
     assert_eq!(json["holders"][0]["function"], "send", "{json}");
     assert_eq!(json["holder"]["name"], serde_json::Value::Null, "{json}");
 
+    let _jobs = [4, 2, 1].map(|size| locks.lock("gpu").permits(10).take(size).acquire_blocking().unwrap());
+    let out = said(&server.url(), &["show", "--quick", "gpu"]).out;
+    assert!(out.contains("holder:      7 of 10 permits, 3 holders\n"), "{out}");
+    assert!(out.contains(", 4 permits, asked ") && out.contains(", 2 permits, asked "), "{out}");
+    let out = said(&server.url(), &["list", "gpu"]).out;
+    assert!(out.contains("7 of 10 permits, 3 holders"), "{out}");
+    let json = said(&server.url(), &["show", "--quick", "-o", "json", "gpu"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["taken"], &json["inside"], &json["limit"]),
+        (&7.into(), &3.into(), &10.into()),
+        "{json}"
+    );
+
     let out = said(&server.url(), &["release", "--yes", "catalogue"]).out;
     assert_eq!(out, "released `catalogue`, which was held by 2 callers at once\n");
     assert!(locks.inspect_blocking("catalogue").unwrap().is_none());
@@ -198,6 +212,7 @@ fn a_holder_that_had_to_wait_shows_since_when_it_has_the_lock() {
         "asked_epoch": 1_795_348_434,
         "granted": "2026-11-22T11:55:00Z",
         "granted_epoch": 1_795_348_500,
+        "taken": 1,
         "lease_left_ms": json["lease_left_ms"],
     });
     assert_eq!(json["holder"], holder);
