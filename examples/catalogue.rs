@@ -168,6 +168,7 @@ fn run(url: &str, file: &Path) -> Result<(), Failed> {
     }
     writer.go_on()?;
     late.go_on()?;
+    println!("three processes read together, the writer waited for them, and nobody read half a catalogue");
     locks.shutdown_blocking(Duration::from_secs(5))?;
     Ok(())
 }

@@ -16,6 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use kit::RedisServer;
+use redlocked::once::OnceRecord;
 use redlocked::{LockError, LockManager, distributed_lock};
 use serde::{Deserialize, Serialize};
 
@@ -154,7 +155,8 @@ fn fleet(url: &str) -> Result<(), Box<dyn Error>> {
     third.hears("Interrupted")?;
     let locks = LockManager::builder(url).prefix("charge-example:").connect_blocking()?;
     let record = locks.once_record_blocking(&format!("charge:{BAD_LUCK}"))?;
-    println!("-- an operator looks: {record:?}, and clears it");
+    let who = record.as_ref().and_then(OnceRecord::name).unwrap_or("an unknown process");
+    println!("-- an operator looks: {who} began the charge and did not end it; clears the record");
     locks.clear_once_blocking(&format!("charge:{BAD_LUCK}"))?;
     println!(
         "{}",

@@ -190,7 +190,8 @@ fn story(url: &str) -> Outcome {
         std::thread::sleep(Duration::from_millis(500));
     }
     println!(
-        "Its id is free after {:.1} s, of a ttl of {} s.",
+        "The id was free again after {:.1} s. A killed worker keeps it for its TTL of {} s at most, counted from its last\n\
+         renewal; the client asks every half second.",
         killed.elapsed().as_secs_f64(),
         TTL.as_secs()
     );

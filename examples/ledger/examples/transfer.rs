@@ -73,6 +73,7 @@ async fn main() -> Result<(), Failure> {
     while let Some(transferred) = transfers.join_next().await {
         if transferred?? { done += 1 } else { refused += 1 }
     }
+    println!("on {}:", if url.starts_with("memory:") { "memory://, this process alone" } else { "Redis" });
     println!("{done} transfers, and {refused} refused because there was too little money");
     let mut sum = 0;
     for account in 1..=3 {

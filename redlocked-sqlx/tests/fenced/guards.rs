@@ -216,10 +216,7 @@ async fn a_later_holder_is_refused_with_its_key_its_token_and_what_to_do() {
     late.commit_and_release(tx).await.unwrap();
     let error = record(&mut bank.start().await, &early).await.unwrap_err();
     let said = error.to_string();
-    assert!(
-        error.is_fenced() && said.contains("`account:7`") && said.contains("lock again"),
-        "{said}"
-    );
+    assert!(error.is_fenced() && said.contains("`account:7`") && said.contains("lock again"), "{said}");
     assert!(said.contains(&early.fencing_token().to_string()), "{said}");
 }
 
