@@ -10,6 +10,9 @@
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Rustdoc shows the methods of a type in the order of these lines: `LockManager::lock` first.
+mod request;
+
 mod acquire;
 mod address;
 mod base;
@@ -31,7 +34,6 @@ mod once_record;
 mod options;
 mod redeem;
 mod reentrancy;
-mod request;
 mod run;
 #[cfg(feature = "serde")]
 mod serialize;
