@@ -15,7 +15,7 @@ fn has_too_many_inside(history: &History) -> bool {
 
 #[test]
 fn one_more_than_all_of_them_allow_is_found() {
-    let one_more = ("return most == 0 or inside < most", "return most == 0 or inside <=most");
+    let one_more = ("inside + extra + weight <= most", "inside + extra          <= most");
     is_found_with(Plan::SHARES, one_more, has_too_many_inside);
 }
 

@@ -756,3 +756,43 @@ pub(crate) fn one_dead_waiter_makes_room_for_one() {
     assert_eq!(scripts.ask(&late, "join"), Answer::Full(10));
     assert_eq!(scripts.ask(&late, "join_again"), Answer::Full(10));
 }
+
+/// Also where a caller enters by the short way beside one that takes one permit.
+#[test]
+pub(crate) fn one_that_takes_several_permits_counts_for_as_many_whatever_way_it_enters() {
+    let mut scripts = Scripts::start();
+    scripts.listen("one");
+    let taking = |scripts: &mut Scripts, weight, ttl| Caller { weight, ..scripts.caller(5, ttl, "one") };
+    let [light, heavy, next] =
+        [(1, 5000), (4, 1000), (1, 1000)].map(|(weight, ttl)| taking(&mut scripts, weight, ttl));
+    assert!(matches!(scripts.ask(&light, "0"), Answer::Inside { .. }));
+    assert!(scripts.state().value.starts_with("%holders|5|"));
+    assert!(matches!(scripts.ask(&heavy, "0"), Answer::Inside { .. }));
+    assert!(scripts.state().value.starts_with("%holders|1|"), "to scripts that know no weights");
+    assert!(matches!(scripts.ask(&next, "0"), Answer::Busy { .. }), "5 of 5 are taken");
+    assert!(scripts.leave(&heavy));
+    assert!(matches!(scripts.ask(&next, "0"), Answer::Inside { .. }));
+    let three = taking(&mut scripts, 3, 1000);
+    assert!(matches!(scripts.ask(&three, "0"), Answer::Inside { .. }));
+    assert!(matches!(scripts.ask(&heavy, "0"), Answer::Busy { .. }));
+}
+
+#[test]
+pub(crate) fn a_waiter_is_told_when_enough_permits_are_free() {
+    let mut scripts = Scripts::start();
+    for inbox in ["one", "two"] {
+        scripts.listen(inbox);
+    }
+    let mut taking = |weight, inbox| Caller { weight, ..scripts.caller(10, 5000, inbox) };
+    let [heavy, light, waits] = [taking(6, "one"), taking(1, "one"), taking(5, "two")];
+    for inside in [&heavy, &light] {
+        assert!(matches!(scripts.ask(inside, "0"), Answer::Inside { .. }));
+    }
+    assert!(matches!(scripts.ask(&waits, "join"), Answer::Busy { .. }));
+    scripts.pushes("two");
+    scripts.stay(&heavy, 300, true);
+    let told = scripts.pushes("two");
+    let [(kind, token, left)] = &*told else { panic!("{told:?}") };
+    assert_eq!((&**kind, token), ("next", &waits.token));
+    assert!((200..=302).contains(left), "{left}");
+}

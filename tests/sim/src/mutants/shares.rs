@@ -56,8 +56,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             HAS_ROOM_LUA,
-            "return most == 0 or inside < most",
-            "return most == 0 or inside <= most",
+            "return most == 0 or inside + extra + weight <= most",
+            "return most == 0 or inside + extra + weight <= most + 1",
         )],
     },
     Mutant {

@@ -13,6 +13,8 @@ const ANY: u8 = 0;
 
 const READERS_AND_WRITER: Bounds = Bounds { numbers: &[ANY, ANY, 1], ..Bounds::PROMPT };
 const PERMITS: Bounds = Bounds { numbers: &[2, 2, 2], ..Bounds::PROMPT };
+/// Two of them take two of three permits.
+const HEAVY: Bounds = Bounds { numbers: &[3, 3, 3], weights: &[2, 2, 1], ..Bounds::PROMPT };
 const MIXED: Bounds = Bounds { numbers: &[2, ANY, ANY], ..Bounds::PROMPT };
 
 /// Behind a writer.
@@ -50,6 +52,19 @@ fn two_permits_for_three() {
         ("2 permits for 3, a crash", with(&[Crash], Bounds { cancels: false, ..PERMITS })),
         ("2 permits for 3, any delay", Bounds { prompt: false, renews: false, cancels: false, ..PERMITS }),
         ("2 permits and 2 readers", Bounds { renews: false, ..MIXED }),
+    ]);
+}
+
+/// A heavy one that waits is not passed, and enters when enough permits are free.
+#[test]
+fn three_permits_of_which_two_callers_take_two() {
+    let different = Bounds { numbers: &[4, 3, 3], renews: false, ..HEAVY };
+    hold(&[
+        ("2 of 3 permits", HEAVY),
+        ("2 of 3 permits, a crash", with(&[Crash], Bounds { cancels: false, renews: false, ..HEAVY })),
+        ("2 of 3 permits, any delay", Bounds { prompt: false, renews: false, cancels: false, ..HEAVY }),
+        ("different numbers and weights", different),
+        ("heavy ones behind a writer", Bounds { numbers: &[1, 3, 3, 3], weights: &[1, 2, 2, 1], ..QUEUED }),
     ]);
 }
 
@@ -120,6 +135,8 @@ fn each_mistake_with_the_count_is_found() {
         (M::ExpiryStaysCounted, SERVED, crash),
         (M::LimitSticks, SERVED, four),
         (M::OnlyNewcomerCounts, EXCLUSIVE, MIXED),
+        (M::HoldersWeighOne, EXCLUSIVE, HEAVY),
+        (M::NewcomerWeighsOne, EXCLUSIVE, HEAVY),
         (M::ReleaseLowersCount, EXCLUSIVE, READERS_AND_WRITER),
         (M::ReleaseDeletesKey, EXCLUSIVE, READERS_AND_WRITER),
         (M::PhaseKeepsFence, FENCED, READERS_AND_WRITER),

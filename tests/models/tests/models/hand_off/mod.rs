@@ -4,7 +4,7 @@
 //! is taken by a plain `SET NX` and released by a plain delete, and a marked one goes through the
 //! scripts. The rules are in [`rules`].
 //!
-//! Each client names how many may be inside while it is: one, a number, or any. One that is alone has
+//! Each client names how many may be inside while it is: one, a number, or any; and for how many it counts. One that is alone has
 //! the lock as above. Those that are inside together are a set in which each has an end of its own;
 //! the key lasts longer than all of them, and has no mark. All wait in one queue.
 //!
@@ -137,9 +137,9 @@ impl Model for HandOff {
                 let is_inside = |client: &&Client| client.phase == Phase::Inside && !client.robbed;
                 let inside = || state.clients.iter().filter(is_inside);
                 let stranger = state.lock.is_some_and(|lock| lock.owner == Owner::Stranger);
-                let count = inside().count() + usize::from(stranger);
-                let allows = |client: &Client| client.number == 0 || count <= usize::from(client.number);
-                inside().all(allows) && (!stranger || count == 1)
+                let taken = inside().map(|client| client.weight).sum::<u8>() + u8::from(stranger);
+                let allows = |client: &Client| client.number == 0 || taken <= client.number;
+                inside().all(allows) && (!stranger || taken == 1)
             }),
             Property::always(FENCED, |_, state: &State| {
                 let fenced = || state.clients.iter().filter(|client| client.fence > 0);

@@ -83,6 +83,10 @@ pub(super) enum Mistake {
     ExpiryStaysCounted,
     /// R12: the limit is not computed anew when a holder has left.
     LimitSticks,
+    /// R12: each holder counts for one.
+    HoldersWeighOne,
+    /// R12: each newcomer counts for one.
+    NewcomerWeighsOne,
     /// R12: only the number of the newcomer counts.
     OnlyNewcomerCounts,
     /// R12: a release lowers the count, whoever was counted.
@@ -173,6 +177,8 @@ pub(super) struct Bounds {
     /// How many may be inside while each of the first clients is: 0 for any number. The others are
     /// exclusive.
     pub(super) numbers: &'static [u8],
+    /// For how many of these each of the first clients counts. The others count for one.
+    pub(super) weights: &'static [u8],
     /// The run begins with one client inside, and all others in the queue.
     pub(super) queued: bool,
     /// These clients are of one process; each of the others is one of its own.
@@ -209,6 +215,7 @@ impl Bounds {
     pub(super) const PROMPT: Self = Self {
         clients: 3,
         numbers: &[],
+        weights: &[],
         queued: false,
         of_one: &[],
         accidents: 0,

@@ -93,8 +93,8 @@ impl State {
         numbers.fold(0, least)
     }
 
-    /// Whether the scripts let a client with this number in.
-    fn has_room(&self, number: u8, bounds: &Bounds) -> bool {
+    /// Whether the scripts let this client in.
+    fn has_room(&self, client: usize, bounds: &Bounds) -> bool {
         let Some(Lock { owner: Owner::Counted { limit, .. }, .. }) = self.lock else {
             return self.is_free(bounds);
         };
@@ -103,12 +103,19 @@ impl State {
             Some(Mistake::OnlyNewcomerCounts) => 0,
             _ => self.limit(),
         };
-        self.is_allowed(number, limit)
+        let client = &self.clients[client];
+        let weight = if bounds.has(Mistake::NewcomerWeighsOne) { 1 } else { client.weight };
+        self.is_allowed(&Client { weight, ..client.clone() }, limit, bounds)
     }
 
-    fn is_allowed(&self, number: u8, limit: u8) -> bool {
-        let most = usize::from(least(number, limit));
-        self.holders.is_empty() || (number != 1 && (most == 0 || self.holders.len() < most))
+    fn is_allowed(&self, client: &Client, limit: u8, bounds: &Bounds) -> bool {
+        let most = least(client.number, limit);
+        let taken = self.holders.iter().map(|holder| self.weight_of(holder, bounds)).sum::<u8>();
+        self.holders.is_empty() || (client.number != 1 && (most == 0 || taken + client.weight <= most))
+    }
+
+    fn weight_of(&self, holder: &Holder, bounds: &Bounds) -> u8 {
+        if bounds.has(Mistake::HoldersWeighOne) { 1 } else { self.clients[holder.client].weight }
     }
 
     /// A waiter that runs sleeps, although there is room for the first one that listens.
@@ -121,7 +128,7 @@ impl State {
         let mut live = self.clone();
         live.holders.retain(|holder| holder.left > 0);
         let next = self.queue.iter().map(|waiter| &self.clients[*waiter]).find(|client| client.listens());
-        live.is_allowed(next.unwrap_or(asleep).number, live.limit())
+        live.is_allowed(next.unwrap_or(asleep), live.limit(), bounds)
     }
 
     fn grace(marked: bool, bounds: &Bounds) -> u8 {
@@ -133,15 +140,22 @@ impl State {
         self.lock.map_or(0, |lock| lock.expires_in.saturating_sub(Self::grace(lock.marked, bounds)))
     }
 
-    /// Ticks until there may be room for a client with this number.
-    fn left_for(&self, number: u8, bounds: &Bounds) -> u8 {
+    /// Ticks until there may be room for this client.
+    fn left_for(&self, client: usize, bounds: &Bounds) -> u8 {
         if !self.is_counted() {
             return self.left(bounds);
         }
-        let mut ends: Vec<u8> = self.holders.iter().map(|holder| holder.left).collect();
+        let weighed = |holder: &Holder| (holder.left, self.weight_of(holder, bounds));
+        let mut ends: Vec<(u8, u8)> = self.holders.iter().map(weighed).collect();
         ends.sort_unstable();
-        let remain = usize::from(least(number, self.limit()).max(1));
-        ends.get(ends.len().saturating_sub(remain)).copied().unwrap_or(0)
+        let client = &self.clients[client];
+        let most = least(client.number, self.limit()).max(1);
+        let mut taken = ends.iter().map(|(_, weight)| weight).sum::<u8>() + client.weight;
+        let makes_room = |(_, weight): &&(u8, u8)| {
+            taken -= weight;
+            taken <= most
+        };
+        ends.iter().find(makes_room).map_or(0, |(left, _)| *left)
     }
 
     fn put(&mut self, me: usize, lasts: u8, marked: bool, bounds: &Bounds) {
@@ -257,10 +271,7 @@ impl State {
     /// Tells the first two waiters how long what is in front of them lasts. One may be dead, or
     /// stuck.
     fn tell_first_two(&mut self, bounds: &Bounds) {
-        self.tell_first_two_of(
-            |state, waiter| Answer::Next { left: state.left_for(state.clients[waiter].number, bounds) },
-            bounds,
-        );
+        self.tell_first_two_of(|state, waiter| Answer::Next { left: state.left_for(waiter, bounds) }, bounds);
     }
 
     fn tell_first_two_of(&mut self, what: impl Fn(&Self, usize) -> Answer, bounds: &Bounds) {
@@ -285,7 +296,7 @@ impl State {
                 self.queue.remove(0);
                 continue;
             }
-            if !self.has_room(self.clients[head].number, bounds) {
+            if !self.has_room(head, bounds) {
                 return result;
             }
             if me == Some(head) {
@@ -400,7 +411,6 @@ impl State {
         if self.is_free(bounds) || self.is_taken_past(me) {
             self.evict_stalled(Some(me));
         }
-        let number = self.clients[me].number;
         if !self.is_free(bounds) && !self.is_counted() {
             self.join_queue(me, bounds);
             let forgets = if again { Mistake::AgainDoesNotMark } else { Mistake::JoinDoesNotMark };
@@ -408,9 +418,9 @@ impl State {
                 self.mark(bounds);
             }
             let is_stranger = self.lock.is_some_and(|lock| lock.owner == Owner::Stranger);
-            return Answer::Busy { left: self.left_for(number, bounds), is_stranger };
+            return Answer::Busy { left: self.left_for(me, bounds), is_stranger };
         }
-        if (self.queue.is_empty() || bounds.has(Mistake::Barges)) && self.has_room(number, bounds) {
+        if (self.queue.is_empty() || bounds.has(Mistake::Barges)) && self.has_room(me, bounds) {
             self.passed_over |=
                 self.queue.iter().any(|waiter| *waiter != me && self.clients[*waiter].listens());
             self.enter(me, lasts, bounds);
@@ -426,7 +436,7 @@ impl State {
             if admitted == Admitted::Others && !bounds.has(Mistake::GrantTellsNoWaiter) {
                 self.tell_first_two(bounds);
             }
-            return Answer::Busy { left: self.left_for(number, bounds).max(1), is_stranger: false };
+            return Answer::Busy { left: self.left_for(me, bounds).max(1), is_stranger: false };
         }
         self.enter(me, lasts, bounds);
         self.clients[me].claims |= again && self.clients[me].frozen;
@@ -537,7 +547,7 @@ impl State {
         // If it was to end before there is room, nothing changes for a waiter.
         let known = mine.filter(|_| admitted == Admitted::Nobody && !was_told).unwrap_or(TTL);
         for waiter in self.queue.iter().take(2).copied().collect::<Vec<_>>() {
-            let left = self.left_for(self.clients[waiter].number, bounds);
+            let left = self.left_for(waiter, bounds);
             if left <= known {
                 self.clients[waiter].tell(Answer::Next { left });
             }

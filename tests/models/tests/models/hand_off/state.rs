@@ -81,6 +81,8 @@ pub(super) struct Client {
     pub(super) phase: Phase,
     /// So many may be inside while it is; 0 for any number.
     pub(super) number: u8,
+    /// For how many of them it counts.
+    pub(super) weight: u8,
     /// Ticks until its lease ends.
     pub(super) lease: u8,
     /// Ticks until it asks again.
@@ -125,6 +127,7 @@ impl Client {
         Self {
             phase: Phase::Idle,
             number,
+            weight: 1,
             lease: 0,
             timer: 0,
             age: 0,
@@ -233,7 +236,9 @@ impl State {
     pub(super) fn new(bounds: &Bounds) -> Self {
         let client = |at| {
             let number = bounds.numbers.get(at).copied().unwrap_or(1);
-            Client::new(number, at > 0 || !bounds.without_fence, bounds.of_one.contains(&at))
+            let weight = bounds.weights.get(at).copied().unwrap_or(1);
+            let client = Client::new(number, at > 0 || !bounds.without_fence, bounds.of_one.contains(&at));
+            Client { weight, ..client }
         };
         Self {
             lock: None,
