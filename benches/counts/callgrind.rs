@@ -15,6 +15,9 @@ use crate::ways::{ORDER, Way};
 /// The runs of each length. The one with the fewest instructions was disturbed least.
 const RUNS: usize = 3;
 
+/// The same, of a way that is written by hand, and has nothing that could disturb it.
+const RUNS_BY_HAND: usize = 2;
+
 /// A run is that much longer than the one that is subtracted from it.
 const LONGER: u64 = 5;
 
@@ -55,7 +58,8 @@ pub(crate) fn count(way: &Way) -> Counted {
 }
 
 fn least(way: &Way, times: u64) -> Run {
-    let runs: Vec<Run> = (0..RUNS).map(|_| run(way, times)).collect();
+    let count = if way.is_by_hand() { RUNS_BY_HAND } else { RUNS };
+    let runs: Vec<Run> = (0..count).map(|_| run(way, times)).collect();
     let least = |of: fn(&Run) -> u64| runs.iter().map(of).min().unwrap_or_default();
     Run {
         client: least(|run| run.client),

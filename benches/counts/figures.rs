@@ -5,18 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::ways::BY_HAND;
+use crate::ways::{BY_HAND, WAYS, Way};
 
 /// How much a figure may grow, in thousandths.
 const MORE: u64 = 20;
 
-/// How much its ratio to the lock by hand may grow, where the server or the processor is another one.
+/// The same, where the server or the processor is another one: of its ratio to what is written by hand.
 const MORE_ELSEWHERE: u64 = 50;
+
+/// The same, of a way with many tasks.
+const MORE_OF_MANY_TASKS: u64 = 100;
 
 const HEAD: &str = "\
 # Instructions of one lock, counted by `cargo bench --bench counts`, which explains them; `-- --write` writes this file.
-# By hand: `SET NX PX`, and a script that compares and deletes; where the server or the processor is another one, ratios to
-# these two are compared. A renewal is that of one of 64 locks that are due together; a poll is one of a body.
+# by-hand and hand-…: what is indispensable, written by hand. Ratios to these are compared where the server or the processor is
+# another one. A renewal is that of one of 64 locks that are due together; a poll is one of a body.
 ";
 
 const BUILDS: [&str; 3] = ["compiler", "server", "processor"];
@@ -96,15 +99,24 @@ impl Figures {
         self.count(&figure.way, &figure.of)
     }
 
-    /// The instructions of the lock by hand, never zero.
-    fn by_hand(&self, of: &str) -> Option<u64> {
-        self.count(BY_HAND, of).filter(|count| *count > 0)
+    /// The instructions of what this way is compared with, never zero.
+    fn by_hand(&self, way: &str, of: &str) -> Option<u64> {
+        let beside = beside(way).filter(|_| of == "server").map_or(BY_HAND, |(name, _)| name);
+        self.count(beside, of).filter(|count| *count > 0)
     }
 
-    fn count(&self, way: &str, of: &str) -> Option<u64> {
+    pub(crate) fn count(&self, way: &str, of: &str) -> Option<u64> {
         let found = self.all.iter().find(|one| one.way == way && one.of == of);
         found.map(|found| found.count)
     }
+}
+
+fn way(name: &str) -> Option<&'static Way> {
+    WAYS.iter().find(|way| way.name == name)
+}
+
+fn beside(name: &str) -> Option<(&'static str, u64)> {
+    way(name).and_then(|way| way.beside)
 }
 
 fn file() -> PathBuf {
@@ -134,16 +146,33 @@ impl Judged<'_> {
             return "GROWN or not: the file is of another compiler".to_owned();
         }
         let Some(before) = self.file.find(now) else { return "GROWN: it is not in the file".to_owned() };
+        let more = |more| {
+            if way(&now.way).is_some_and(|way| way.has_many_tasks) { MORE_OF_MANY_TASKS } else { more }
+        };
         // A machine brings its own server, each build of which executes other instructions.
         if is_same_processor && (is_same_server || now.of == "client") {
-            return judged(now.count, before, MORE, &before.to_string());
+            return judged(now.count, before, more(MORE), &before.to_string());
         }
-        let (Some(by_hand), Some(by_hand_before)) = (self.now.by_hand(&now.of), self.file.by_hand(&now.of))
-        else {
+        let [by_hand, by_hand_before] =
+            [self.now, self.file].map(|figures| figures.by_hand(&now.way, &now.of));
+        let (Some(by_hand), Some(by_hand_before)) = (by_hand, by_hand_before) else {
             return "GROWN or not: the file has no lock by hand".to_owned();
         };
         let here = before * by_hand / by_hand_before;
-        judged(now.count, here, MORE_ELSEWHERE, &format!("{before}, which is {here} here"))
+        judged(now.count, here, more(MORE_ELSEWHERE), &format!("{before}, which is {here} here"))
+    }
+
+    /// How many times it is what is indispensable; empty where nothing stands beside it.
+    fn ratio(&self, now: &Figure) -> String {
+        let Some((name, at_most)) = beside(&now.way).filter(|_| now.of == "server") else {
+            return String::new();
+        };
+        let Some(by_hand) = self.now.by_hand(&now.way, &now.of) else { return String::new() };
+        let hundredths = (now.count * 100).div_ceil(by_hand);
+        let [ratio, aim] =
+            [hundredths, at_most].map(|hundredths| format!("{}.{:02}", hundredths / 100, hundredths % 100));
+        let verdict = if hundredths > at_most { "MISSED" } else { "holds" };
+        format!("{ratio} × {name}, aim ≤ {aim} × {verdict}; ")
     }
 }
 
@@ -162,7 +191,8 @@ impl Display for Judged<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.now.builds.join("\n"))?;
         for one in &self.now.all {
-            writeln!(f, "{:<12} {:<7} {:>7}  {}", one.way, one.of, one.count, self.verdict(one))?;
+            let (ratio, verdict) = (self.ratio(one), self.verdict(one));
+            writeln!(f, "{:<12} {:<7} {:>7}  {ratio}{verdict}", one.way, one.of, one.count)?;
         }
         Ok(())
     }

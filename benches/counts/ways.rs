@@ -18,6 +18,8 @@ use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::by_hand;
+
 /// This program asks itself to go a way with this variable: its name, how often, the servers.
 pub(crate) const ORDER: &str = "REDLOCKED_COUNTS_ORDER";
 
@@ -26,12 +28,17 @@ const TTL: Duration = Duration::from_secs(600);
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const KEY: &str = "a-key-of-usual-length";
+pub(crate) const KEY: &str = "a-key-of-usual-length";
+
+/// So many round trips later, a server has heard what was to be sent before them.
+const HEARD: u64 = 3;
 
 /// As many as one guard takes in one call; a script renews 16 of them.
 const TOGETHER: usize = 64;
 
 const GUARDS: usize = 4;
+
+const LEADERS: u64 = 32;
 
 /// Of the locks that are renewed.
 const SHORT: Duration = Duration::from_millis(2400);
@@ -45,27 +52,78 @@ pub(crate) struct Way {
     pub(crate) other_servers: usize,
     /// A figure is for each renewed lock.
     pub(crate) counts_renewals: bool,
+    /// For each lock, to wait until the server has heard the others. They are not in its figure.
+    pub(crate) pings: u64,
+    /// In one that has many tasks, the order of events differs a little from run to run.
+    pub(crate) has_many_tasks: bool,
+    /// The way that is indispensable, and how many times its instructions the server should execute at
+    /// most, in hundredths.
+    pub(crate) beside: Option<(&'static str, u64)>,
     go: fn(u64, &[&str]),
 }
 
 const fn way(name: &'static str, times: u64, go: fn(u64, &[&str])) -> Way {
-    Way { name, times, needs_server: true, other_servers: 0, counts_renewals: false, go }
+    Way {
+        name,
+        times,
+        needs_server: true,
+        other_servers: 0,
+        counts_renewals: false,
+        pings: 0,
+        has_many_tasks: false,
+        beside: None,
+        go,
+    }
 }
 
-/// The way beside which the others are compared where instructions are not the same for the same code.
+impl Way {
+    /// It is what others stand beside.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        self.needs_server && self.beside.is_none()
+    }
+
+    const fn beside(self, name: &'static str, hundredths: u64) -> Self {
+        Self { beside: Some((name, hundredths)), ..self }
+    }
+}
+
+/// The way beside which a client is compared where instructions are not the same for the same code.
 pub(crate) const BY_HAND: &str = "by-hand";
 
+const FENCED_BY_HAND: &str = "hand-incr";
+const HAND_OFF_BY_HAND: &str = "hand-direct";
+const JOIN_BY_HAND: &str = "hand-join";
+const RENEWAL_BY_HAND: &str = "hand-renewal";
+const ONCE_BY_HAND: &str = "hand-once";
+const REPLAY_BY_HAND: &str = "hand-replay";
+
+/// One round trip, which is no lock.
+pub(crate) const PING: &str = "ping";
+
 pub(crate) const WAYS: &[Way] = &[
-    way(BY_HAND, 400, by_hand),
-    way("uncontended", 400, uncontended),
-    way("fenced", 400, fenced),
-    way("together", 800, together),
-    way("counted", 400, counted),
-    way("sync", 400, sync),
-    way("hand-off", 400, hand_off),
-    way("join", 400, join),
-    Way { counts_renewals: true, ..way("renewal", 4, renewal) },
-    Way { other_servers: 2, ..way("quorum", 400, quorum) },
+    way(PING, 400, by_hand::ping),
+    way(BY_HAND, 400, by_hand::pair),
+    way(FENCED_BY_HAND, 400, by_hand::fenced),
+    way(HAND_OFF_BY_HAND, 400, by_hand::hand_off),
+    way(JOIN_BY_HAND, 400, by_hand::join),
+    way(RENEWAL_BY_HAND, 400, by_hand::renewal),
+    way(ONCE_BY_HAND, 400, by_hand::once),
+    way(REPLAY_BY_HAND, 400, by_hand::replay),
+    way("uncontended", 400, uncontended).beside(BY_HAND, 120),
+    way("fenced", 400, fenced).beside(FENCED_BY_HAND, 120),
+    way("together", 800, together).beside(FENCED_BY_HAND, 120),
+    way("counted", 400, counted).beside(FENCED_BY_HAND, 240),
+    way("shared", 400, shared).beside(FENCED_BY_HAND, 240),
+    way("sync", 400, sync).beside(BY_HAND, 120),
+    Way { pings: HEARD, ..way("hand-off", 400, hand_off).beside(HAND_OFF_BY_HAND, 180) },
+    Way { pings: 1, has_many_tasks: true, ..way("fleet", 1000, fleet).beside(HAND_OFF_BY_HAND, 200) },
+    Way { pings: 2 * HEARD, ..way("join", 400, join).beside(JOIN_BY_HAND, 240) },
+    Way { counts_renewals: true, ..way("renewal", 4, renewal).beside(RENEWAL_BY_HAND, 120) },
+    Way { counts_renewals: true, ..way("leading", 4, leading).beside(RENEWAL_BY_HAND, 120) },
+    way("tick", 400, tick).beside(ONCE_BY_HAND, 120),
+    way("once", 400, once_each).beside(ONCE_BY_HAND, 120),
+    way("replay", 400, replay).beside(REPLAY_BY_HAND, 120),
+    Way { pings: 1, other_servers: 2, ..way("quorum", 400, quorum).beside(BY_HAND, 240) },
     Way { needs_server: false, ..way("poll", 400_000, poll) },
 ];
 
@@ -77,17 +135,6 @@ pub(crate) fn was_ordered() -> bool {
     let way = WAYS.iter().find(|way| way.name == *name).unwrap();
     (way.go)(times.parse().unwrap(), urls);
     true
-}
-
-/// The least that a free lock costs, taken and released: `SET NX PX`, and a script that compares and
-/// deletes.
-fn by_hand(times: u64, urls: &[&str]) {
-    runtime(1).block_on(async {
-        let mut bare = Bare::connect(urls[0]).await;
-        for _ in 0..times {
-            bare.pair(KEY).await;
-        }
-    });
 }
 
 #[distributed_lock(key = KEY, ttl = TTL, manager = locks)]
@@ -152,6 +199,16 @@ fn counted(times: u64, urls: &[&str]) {
     });
 }
 
+/// The same, of one that any number may hold.
+fn shared(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        for _ in 0..times {
+            locks.lock(KEY).ttl(TTL).shared().run_value(async |_| ()).await.unwrap();
+        }
+    });
+}
+
 /// The same as the first, without async, on a plain thread.
 fn sync(times: u64, urls: &[&str]) {
     let locks = LockManager::builder(urls[0]).io_timeout(PATIENCE).connect_blocking().unwrap();
@@ -170,24 +227,50 @@ fn hand_off(times: u64, urls: &[&str]) {
             let locks = connect(urls[0]).await;
             let (inside, mut own_ping) = (Arc::clone(&inside), ping.clone());
             tasks.spawn(async move {
-                for _ in 0..times {
+                for _ in 0..times / 2 {
                     let mut body = async || {
                         inside.send_modify(|number| *number += 1);
                         // The other one has asked, and the server has heard it.
-                        pings(&mut own_ping, 3).await;
+                        pings(&mut own_ping, HEARD).await;
                         *inside.borrow()
                     };
                     let mine =
                         locks.lock(KEY).ttl(TTL).wait(TTL).run_value(async |_| body().await).await.unwrap();
                     // It asks again when the other one is inside, and not before.
-                    if mine < 2 * times {
+                    if mine < times {
                         inside.subscribe().wait_for(|number| *number > mine).await.unwrap();
                     }
                 }
             });
-            pings(&mut ping, 3).await;
+            pings(&mut ping, HEARD).await;
         }
         // One that fails ends the run: the other one would wait for it.
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    });
+}
+
+/// Ten processes, each with five callers that want the lock again and again.
+fn fleet(times: u64, urls: &[&str]) {
+    const PROCESSES: u64 = 10;
+    const CALLERS: u64 = 5;
+    runtime(1).block_on(async {
+        let mut ping = Bare::connect(urls[0]).await;
+        let mut tasks = JoinSet::new();
+        for _ in 0..PROCESSES {
+            let locks = connect(urls[0]).await;
+            for _ in 0..CALLERS {
+                let (locks, mut own_ping) = (locks.clone(), ping.clone());
+                tasks.spawn(async move {
+                    for _ in 0..times / (PROCESSES * CALLERS) {
+                        let request = locks.lock(KEY).ttl(TTL).wait(TTL);
+                        request.run_value(async |_| pings(&mut own_ping, 1).await).await.unwrap();
+                    }
+                });
+            }
+            pings(&mut ping, 1).await;
+        }
         while let Some(task) = tasks.join_next().await {
             task.unwrap();
         }
@@ -204,10 +287,10 @@ fn join(times: u64, urls: &[&str]) {
         for _ in 0..times {
             let mut waits = Box::pin(locks.lock(KEY).ttl(TTL).wait(TTL).acquire());
             once(waits.as_mut()).await;
-            pings(&mut ping, 3).await;
+            pings(&mut ping, HEARD).await;
             once(waits.as_mut()).await;
             drop(waits);
-            pings(&mut ping, 3).await;
+            pings(&mut ping, HEARD).await;
         }
     });
 }
@@ -225,6 +308,64 @@ fn renewal(times: u64, urls: &[&str]) {
         tokio::time::sleep(SHORT / 3 * renewals + SHORT / 6).await;
         assert!(held.iter().all(LockGuard::is_held));
     });
+}
+
+/// Leaders that stay so for so many renewals.
+fn leading(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        let lasts = SHORT / 3 * u32::try_from(times).unwrap() + SHORT / 6;
+        let mut leaders = JoinSet::new();
+        for number in 0..LEADERS {
+            let election = locks.election(own_key(number)).ttl(SHORT);
+            leaders.spawn(async move {
+                let body = async move |_| {
+                    tokio::time::sleep(lasts).await;
+                    Ok::<_, LockError>(())
+                };
+                election.lead(body).await.unwrap();
+            });
+        }
+        leaders.join_all().await;
+    });
+}
+
+/// A tick that is due, of a timer of its own each time.
+fn tick(times: u64, urls: &[&str]) {
+    const YEAR: Duration = Duration::from_secs(366 * 86_400);
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        for turn in 0..times {
+            locks.lock(own_key(turn)).ttl(TTL).tick(YEAR).run_value(async |_| ()).await.unwrap();
+        }
+    });
+}
+
+/// A body that runs once, for a key of its own each time.
+fn once_each(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        for turn in 0..times {
+            assert!(!run_once(&locks, own_key(turn)).await);
+        }
+    });
+}
+
+/// The result of a body that has run.
+fn replay(times: u64, urls: &[&str]) {
+    runtime(1).block_on(async {
+        let locks = connect(urls[0]).await;
+        run_once(&locks, KEY.to_owned()).await;
+        for _ in 0..times {
+            assert!(run_once(&locks, KEY.to_owned()).await);
+        }
+    });
+}
+
+/// True when the result is that of an earlier run.
+async fn run_once(locks: &LockManager, key: String) -> bool {
+    let request = locks.lock(key).ttl(TTL).once(TTL);
+    request.run(async |_: &LockGuard| Ok::<_, LockError>("charged".to_owned())).await.unwrap().is_replayed()
 }
 
 /// A free lock on three servers, taken and released. The first one is slower than the others, so
@@ -281,12 +422,17 @@ impl Wake for Unpark {
     }
 }
 
+/// As long as [`KEY`].
+pub(crate) fn own_key(number: u64) -> String {
+    format!("a-key-of-length:{number:05}")
+}
+
 /// Patient with a server that runs fifty times slower.
 async fn connect(url: &str) -> LockManager {
     LockManager::builder(url).io_timeout(PATIENCE).connect().await.unwrap()
 }
 
-async fn pings(bare: &mut Bare, count: usize) {
+async fn pings(bare: &mut Bare, count: u64) {
     for _ in 0..count {
         bare.ping().await;
     }
