@@ -47,11 +47,11 @@ use crate::sealed;
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no transaction of sqlx 0.8",
-    label = "not a transaction that can record a fence",
-    note = "in Cargo.toml: `sqlx = \"0.8\"`, because each version of sqlx has a `Transaction` of its own",
+    message = "`{Self}` is not a transaction of sqlx 0.8",
+    label = "cannot record a fence",
+    note = "run `cargo add sqlx@0.8`: the `Transaction` of each version of sqlx is a separate type, and `cargo add sqlx` adds the latest",
     note = "redlocked-sqlx needs the feature of the database: `postgres`, `mysql` or `sqlite`",
-    note = "any other client is served by an `impl FencedTransaction` of yours"
+    note = "for sqlx 0.9 or another client, implement `FencedTransaction` for a type of your own around its transaction"
 )]
 pub trait FencedTransaction: Send {
     /// The database.
