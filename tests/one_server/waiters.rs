@@ -221,9 +221,10 @@ fn after_an_early_grant() -> Duration {
     let before: String = server.run("GET lock:first");
     let proxy = StallingProxy::to(server.port(), "lock:second");
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_lazy().unwrap();
-    // Both requests go out in one batch, as soon as there is a connection.
+    // Both requests go out in one batch, as soon as there is a connection. The first request of an
+    // exclusive caller would not join a queue, but find the lock held.
     let mut cx = Context::from_waker(Waker::noop());
-    let mut calls = ["first", "second"].map(|key| locks.lock(key).wait(LIMIT).acquire());
+    let mut calls = ["first", "second"].map(|key| locks.lock(key).shared().wait(LIMIT).acquire());
     for call in &mut calls {
         assert!(Pin::new(call).poll(&mut cx).is_pending());
     }
