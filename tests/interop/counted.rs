@@ -1,4 +1,4 @@
-//! Readers and holders of permits beside the second client, which knows no counted locks: it stands for clients of
+//! Readers and holders of one or several permits beside the second client, which knows no counted locks: it stands for clients of
 //! before they came. Both exclude each other, wait in one queue, and hand the lock over in both directions.
 
 use std::sync::Mutex;
@@ -65,7 +65,10 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
                 let key = u64::from(number % 4 / 2);
                 while Instant::now() < ends {
                     let request = locks.lock(format!("k{key}")).wait(LIMIT);
-                    let request = if number < 6 { request.shared() } else { request.permits(3) };
+                    let request = match number {
+                        0..6 => request.shared(),
+                        number => request.permits(3).take(1 + number % 3),
+                    };
                     let guard = request.acquire().await.unwrap();
                     let entered = now();
                     let inside = together.fetch_add(1, Ordering::SeqCst) + 1;

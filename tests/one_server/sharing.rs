@@ -600,7 +600,9 @@ fn a_heavy_caller_that_waits_is_not_passed_and_enters_when_enough_permits_are_fr
             let four = take(&there, 4).acquire().await.unwrap();
             let heavy = tokio::spawn(take(&there, 8).acquire());
             let queued = async |waiters| {
+                let start = Instant::now();
                 while here.inspect("k").await.unwrap().is_none_or(|info| info.waiters() < waiters) {
+                    assert!(start.elapsed() < LIMIT, "{waiters} wait");
                     tokio::task::yield_now().await;
                 }
             };
