@@ -37,7 +37,7 @@ const NAME: &str = "MAIL_EXAMPLE_NAME";
 const SERVER: &str = "MAIL_EXAMPLE_SERVER";
 const URL: &str = "REDIS_URL";
 
-/// Its mail takes for ever.
+/// Its mail takes forever.
 const STUCK: &str = "web-4";
 
 type Failed = Box<dyn Error + Send + Sync>;

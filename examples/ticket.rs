@@ -35,7 +35,7 @@ const URL: &str = "REDIS_URL";
 /// How long a job waits for a worker at most.
 const WAITS: Duration = Duration::from_secs(30);
 
-/// Of the worker's lock: so long the id is locked when the worker is killed.
+/// The TTL of the worker's lock: the id is locked for that long when the worker is killed.
 const TTL: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]

@@ -17,7 +17,7 @@ const PX: u32 = 30_000;
 /// How large a stored result is.
 const RESULT: &str = "{\"status\":\"charged\",\"amount\":4200}";
 
-/// Of the longest waiter: the lock, and a push.
+/// Hands the lock to the longest waiter: the lock, and a push.
 const HAND_OVER: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
      local head = redis.call('ZPOPMIN', KEYS[2])[1] \
      if not head then return redis.call('DEL', KEYS[1]) end \
@@ -47,7 +47,7 @@ pub(crate) fn pair(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same, with a fencing token: `INCR`.
+/// Takes and releases a lock with a fencing token: `INCR`.
 pub(crate) fn fenced(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let mut locks = Hand::connect(urls[0], COMPARE_AND_DELETE).await;

@@ -15,7 +15,7 @@ use crate::ways::{ORDER, Way};
 /// The runs of each length. The one with the fewest instructions was disturbed least.
 const RUNS: usize = 3;
 
-/// The same, of a way that is written by hand, and has nothing that could disturb it.
+/// How often a way is run that is written by hand, and has nothing that could disturb it.
 const RUNS_BY_HAND: usize = 2;
 
 /// A run is that much longer than the one that is subtracted from it.
@@ -25,7 +25,7 @@ const LONGER: u64 = 5;
 /// second, of which there are more on a busy machine.
 const COLLECT: [&str; 2] = ["--toggle-collect=readQueryFromClient", "--toggle-collect=writeToClient"];
 
-/// Of one lock, or of what the way does once.
+/// The instructions of one lock, or of what the way does once.
 pub(crate) struct Counted {
     pub(crate) client: u64,
     /// `None` where the way needs no server.

@@ -10,10 +10,10 @@ use crate::ways::{BY_HAND, WAYS, Way};
 /// How much a figure may grow, in thousandths.
 const MORE: u64 = 20;
 
-/// The same, where the server or the processor is another one: of its ratio to what is written by hand.
+/// How much more is allowed where the server or the processor is another one: of the ratio to what is written by hand.
 const MORE_ELSEWHERE: u64 = 50;
 
-/// The same, of a way with many tasks.
+/// How much more is allowed for a way with many tasks.
 const MORE_OF_MANY_TASKS: u64 = 100;
 
 const HEAD: &str = "\
@@ -162,7 +162,7 @@ impl Judged<'_> {
         judged(now.count, here, more(MORE_ELSEWHERE), &format!("{before}, which is {here} here"))
     }
 
-    /// How many times it is what is indispensable; empty where nothing stands beside it.
+    /// How many times it is what is indispensable; empty where nothing is compared with it.
     fn ratio(&self, now: &Figure) -> String {
         let Some((name, at_most)) = beside(&now.way).filter(|_| now.of == "server") else {
             return String::new();

@@ -40,7 +40,7 @@ const GUARDS: usize = 4;
 
 const LEADERS: u64 = 32;
 
-/// Of the locks that are renewed.
+/// The TTL of the locks that are renewed.
 const SHORT: Duration = Duration::from_millis(2400);
 
 pub(crate) struct Way {
@@ -77,7 +77,7 @@ const fn way(name: &'static str, times: u64, go: fn(u64, &[&str])) -> Way {
 }
 
 impl Way {
-    /// It is what others stand beside.
+    /// The others are compared with it.
     pub(crate) fn is_by_hand(&self) -> bool {
         self.needs_server && self.beside.is_none()
     }
@@ -161,7 +161,7 @@ fn uncontended(times: u64, urls: &[&str]) {
 /// it does so in each run.
 const LOOKS_AGAIN: Duration = Duration::from_millis(10);
 
-/// The same, with a body that could ask for its fencing token, of a process that has few locks a second.
+/// Locks with a body that could ask for its fencing token, in a process that has few locks a second.
 fn fenced(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let locks = connect(urls[0]).await;
@@ -189,7 +189,7 @@ fn together(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same, of a lock that others may hold at the same time.
+/// Takes a lock that others may hold at the same time.
 fn counted(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let locks = connect(urls[0]).await;
@@ -199,7 +199,7 @@ fn counted(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same, of one that any number may hold.
+/// Takes a lock that any number of callers may hold.
 fn shared(times: u64, urls: &[&str]) {
     runtime(1).block_on(async {
         let locks = connect(urls[0]).await;
@@ -209,7 +209,7 @@ fn shared(times: u64, urls: &[&str]) {
     });
 }
 
-/// The same as the first, without async, on a plain thread.
+/// Does what the first way does without async, on a plain thread.
 fn sync(times: u64, urls: &[&str]) {
     let locks = LockManager::builder(urls[0]).io_timeout(PATIENCE).connect_blocking().unwrap();
     for _ in 0..times {

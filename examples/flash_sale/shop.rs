@@ -40,7 +40,7 @@ pub(crate) async fn buy(
     sell(&shop, sku).await
 }
 
-/// The same purchase without the lock.
+/// Makes the purchase without the lock.
 pub(crate) async fn buy_unlocked(
     State(shop): State<Shop>,
     Path(sku): Path<String>,

@@ -14,7 +14,7 @@ const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
 const PREFIX: &str = "REDLOCK_PREFIX";
 /// Where it is empty, it does not count either.
 const ALLOW_EVICTION: &str = "REDLOCK_ALLOW_EVICTION";
-/// That of the library.
+/// The prefix that the library has by default.
 const DEFAULT_PREFIX: &str = "lock:";
 
 impl ServerArgs {
@@ -39,7 +39,7 @@ impl ServerArgs {
         })
     }
 
-    /// The same server, whatever the environment says.
+    /// Names this server, whatever the environment says.
     #[cfg(unix)]
     pub(crate) fn resolved(&self) -> Result<Self, Failure> {
         let (_, url) = self.address()?;

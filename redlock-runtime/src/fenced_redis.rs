@@ -19,7 +19,7 @@ use crate::engine::slots::hash_tag;
 use crate::guard::LockGuard;
 
 /// `KEYS`: the places of the fences, then those of the write. `ARGV`: how many places, for how long
-/// they are kept (nothing for ever), a token for each, then those of the write. One line, so that an
+/// they are kept (nothing forever), a token for each, then those of the write. One line, so that an
 /// error of the script behind it is only one line off.
 const CHECK: &str = "local n = tonumber(ARGV[1]) \
     for i = 1, n do \
@@ -50,7 +50,7 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 /// from [`LockGuard::redis`], in code that has no guard from [`CurrentLock::redis`], and of a leader
 /// from [`Term::redis`]. Needs the feature `redis`, which is on by default.
 ///
-/// Of two holders of a lock, the earlier one writes nothing to a key after the later one has written
+/// The earlier one of two holders of a lock writes nothing to a key after the later one has written
 /// there, or has [claimed](Self::claim) it. Keys with one hash tag, such as `{account:7}:balance`
 /// and `{account:7}:history`, count as one place: a write to one of them keeps earlier holders from
 /// all. The fence lies beside the data, under `{account:7}%fence:` and the name of the lock, and
@@ -63,14 +63,14 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| fenced(""));
 ///
 /// # Errors
 ///
-/// Of each method: [`LockError::Fenced`] when a later holder was there; [`LockError::Lost`] when the
+/// Each method returns [`LockError::Fenced`] when a later holder was there; [`LockError::Lost`] when the
 /// lease has ended; [`LockError::Store`] with the error of the client, a `redis::RedisError`, and
 /// then the write may have been made. Of a [`CurrentLock`] also those of
 /// [`CurrentLock::fencing_token`].
 ///
 /// # Cancel safety
 ///
-/// Of each method: when the future is dropped, the write is made or not.
+/// When the future of a method is dropped, the write is made or not.
 ///
 /// # Examples
 ///

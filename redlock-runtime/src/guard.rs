@@ -112,7 +112,7 @@ impl LockGuard {
         Self { engine, grants: grants.into(), hold: telemetry::Hold::default() }
     }
 
-    /// Of a body that runs once, and is done: there is nothing to hold.
+    /// Makes the guard of a body that runs once, and is done: there is nothing to hold.
     pub(crate) fn of_no_lock(engine: Arc<Engine>) -> Self {
         Self { engine, grants: Vec::new().into(), hold: telemetry::Hold::default() }
     }
@@ -190,7 +190,7 @@ impl LockGuard {
         self.grants.as_slice().iter().map(Grant::lease)
     }
 
-    /// Of several, the first.
+    /// Returns the key; of several, the first.
     pub(crate) fn first_key(&self) -> Option<Arc<str>> {
         self.leases().next().map(|lease| Arc::clone(lease.key()))
     }

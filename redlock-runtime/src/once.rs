@@ -402,7 +402,7 @@ where
     Ok(R::from_result(output.map(Once::into_inner)))
 }
 
-/// The same for one that a function makes of the guard.
+/// Runs a body that a function makes of the guard.
 ///
 /// # Errors
 ///
@@ -424,7 +424,7 @@ where
     Ok(R::from_result(output.map(Once::into_inner)))
 }
 
-/// The same for a sync one.
+/// Runs a sync body.
 ///
 /// # Errors
 ///

@@ -556,7 +556,7 @@ impl Testing {
 
     /// The node loses all locks and queues, as with `FLUSHALL`, or in a failover to a replica that
     /// lacks them. Holders hear of it with
-    /// [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), waiters queue anew. Fencing
+    /// [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), waiters queue again. Fencing
     /// tokens still grow.
     ///
     /// # Examples

@@ -13,7 +13,7 @@ use crate::reentrancy;
 pub struct TickOutcome<'a, R>(&'a R);
 
 impl<'a, R> TickOutcome<'a, R> {
-    /// That of `output`.
+    /// Looks at `output`.
     #[must_use]
     pub fn of(output: &'a R) -> Self {
         Self(output)

@@ -299,7 +299,7 @@ impl Committed {
 ///
 /// # Errors
 ///
-/// As [`fence_in`](FencedGuard::fence_in), but for [`LockError::Lost`].
+/// As [`fence_in`](FencedGuard::fence_in), except for [`LockError::Lost`].
 ///
 /// # Cancel safety
 ///

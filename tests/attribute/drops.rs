@@ -335,7 +335,7 @@ mod unused {
     use super::*;
 
     const KEY: &str = "drops:unused";
-    /// Of the async functions: both tests run at the same time, and each call has one try.
+    /// The key of the async functions: both tests run at the same time, and each call has one try.
     const ASYNC_KEY: &str = "drops:unused async";
 
     fn part() -> Part {

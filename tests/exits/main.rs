@@ -71,7 +71,7 @@ struct Case {
     end: End,
     /// Over a quorum of three servers, else over one.
     servers: usize,
-    /// Of this case.
+    /// The number of this case.
     number: usize,
 }
 

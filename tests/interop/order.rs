@@ -3,7 +3,7 @@
 //!
 //! A waiter that stands in the queue loses its place only by its own wish (a script that names its
 //! token), by a grant, or while its process is disturbed: frozen, killed, cut off, late, or
-//! connecting anew. Nobody takes a lock past a waiter whose process is not disturbed, unless the
+//! connecting again. Nobody takes a lock past a waiter whose process is not disturbed, unless the
 //! lock has expired, grace and all, and its head came too late.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

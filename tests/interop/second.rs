@@ -37,7 +37,7 @@ const NEWER: usize = usize::MAX;
 /// In nanoseconds. Who holds a lock for longer has renewed it.
 const LONGEST_TTL: u64 = 1_500_000_000;
 
-/// Of a ticket.
+/// How long a ticket lasts.
 const LASTS: Duration = Duration::from_millis(600);
 
 /// A lease that a process had when it was disturbed, and the claim behind it, end so much later at

@@ -20,7 +20,7 @@ fn run(locks: &LockManager, key: &str, value: u32) -> Result<Once<u32>, LockErro
     once(locks, key).run_blocking(|_guard| Ok(value))
 }
 
-/// Of value 1. The body begins at the first barrier, and ends behind the second.
+/// Runs a body with value 1, which begins at the first barrier and ends behind the second.
 fn run_between(locks: &LockManager, key: &str, barriers: &[Barrier; 2]) -> Result<Once<u32>, LockError> {
     let body = |_guard: &_| {
         for barrier in barriers {

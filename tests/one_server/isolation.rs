@@ -237,7 +237,7 @@ async fn all_are_served(calls: Vec<Acquire>) {
     tokio::time::timeout(LIMIT, served.join_all()).await.unwrap();
 }
 
-/// Of a server's answers to clients, in bytes.
+/// Returns the length of the server's answers to clients, in bytes.
 fn answered(server: &RedisServer) -> u64 {
     let stats: String = server.run("INFO stats");
     let bytes = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap();

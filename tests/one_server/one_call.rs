@@ -366,7 +366,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 /// For some seconds, many callers take random keys in random order while `meanwhile` runs in a
-/// loop. No two callers hold one key, and no caller waits for ever, nor for a ttl, as it would for
+/// loop. No two callers hold one key, and no caller waits forever, nor for a ttl, as it would for
 /// a lock that was never released.
 fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
     let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());

@@ -162,7 +162,7 @@ impl Scripts {
         std::iter::repeat_with(next).take_while(|text: &String| !text.is_empty()).collect()
     }
 
-    /// The same: the kind, the token and the first number of each.
+    /// Returns the kind, the token and the first number of each push.
     pub(crate) fn pushes(&mut self, inbox: &str) -> Vec<(String, String, i64)> {
         let push = |text: String| {
             let parts: Vec<_> = text.splitn(6, '|').collect();

@@ -23,7 +23,7 @@ const OTHER: &str = "lock:l";
 const TTL: &str = "10000";
 const DAY: &str = "86400000";
 
-/// Of a body that has run.
+/// The result of a body that has run.
 const RESULT: &str = "42";
 
 /// What one that was granted a lock has it for, at most, until it has claimed it, and the grace.
@@ -249,7 +249,7 @@ impl World {
     }
 
     /// Nobody who believes to be inside is out, nobody else has the lock for longer than a claim, and
-    /// no key stays for ever. `by`: of this one nobody knows whether it is inside. `undoes`: where
+    /// no key stays forever. `by`: of this one nobody knows whether it is inside. `undoes`: where
     /// nothing can be undone, a queue may be left without its expiry, and the next waiter sets it.
     fn check(&mut self, by: Option<&Request>, undoes: bool) -> State {
         let state = self.scripts.state();

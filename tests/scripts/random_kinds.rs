@@ -385,7 +385,7 @@ pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
         }
         let state = scripts.state();
         let claim: bool = scripts.run(&["EXISTS", CLAIM]);
-        // Those of a lock that was deleted are left, and not for ever.
+        // Those of a lock that was deleted are left, and not forever.
         assert!(
             state.value.is_empty() && state.waiting.is_empty() && !claim && state.holders_px != -1,
             "seed {seed}: {state:?}"

@@ -34,9 +34,9 @@ enum Answer {
 struct Ticks {
     server: RedisServer,
     client: redis::Connection,
-    /// Of the server, in ms since 1970.
+    /// The time of the server, in ms since 1970.
     now: i64,
-    /// Of the lease, in ms, as the last busy answer says.
+    /// The rest of the lease, in ms, as the last busy answer says.
     left: i64,
 }
 
@@ -128,7 +128,7 @@ impl Ticks {
         self.release_after(number, effect, at, 0)
     }
 
-    /// The same, so many ms after the call.
+    /// Releases so many ms after the call.
     fn release_after(&mut self, number: u32, effect: &str, at: Option<i64>, age: i64) -> bool {
         let script = source("end_tick");
         let (token, at) = (Self::token(number), at.map(|at| at.to_string()).unwrap_or_default());

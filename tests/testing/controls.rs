@@ -14,7 +14,7 @@ async fn purchase(sku: u32, takes: Duration) -> Result<u32, LockError> {
     Ok(sku)
 }
 
-/// The same in sync code.
+/// Makes the purchase in sync code.
 #[distributed_lock(key = "stock:{sku}")]
 fn purchase_now(sku: u32) -> Result<u32, LockError> {
     Ok(sku)

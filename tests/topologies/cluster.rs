@@ -269,7 +269,7 @@ impl Load {
     }
 }
 
-/// Stops the load, also when the test fails: its threads would run for ever.
+/// Stops the load, also when the test fails: its threads would run forever.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

@@ -55,7 +55,7 @@ fn a_ticket_is_good_on_the_next_primary_or_lost_and_nobody_is_there_twice() {
     assert!(guard.is_held());
 }
 
-/// A body that asks for a ticket in vain, and then whether its lock is held.
+/// A body that asks for a ticket, is refused, and then asks whether its lock is held.
 #[distributed_lock(key = "k", constant_key, ticket = lock, manager = locks)]
 fn gives(locks: &LockManager, others: &LockManager) -> Result<(LockError, bool), LockError> {
     let refused = lock.into_ticket_blocking(100 * SECOND).unwrap_err();

@@ -59,7 +59,7 @@ async fn ask<T: redis::FromRedisValue>(
     command.query_async(&mut connection.clone()).await.map_err(in_words)
 }
 
-/// A holder that is killed between the two commands keeps the lock for ever; a late release deletes
+/// A holder that is killed between the two commands keeps the lock forever; a late release deletes
 /// another holder's lock.
 struct TwoCommands {
     connection: MultiplexedConnection,

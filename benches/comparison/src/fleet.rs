@@ -389,7 +389,7 @@ struct Fleet {
     process: Child,
     stdin: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Of memory, for each manager.
+    /// The memory of a manager, on average.
     bytes: Option<f64>,
 }
 
@@ -437,7 +437,7 @@ fn rate(done: &Value) -> Option<f64> {
     (locks > 0.0).then(|| locks / float(done, "seconds"))
 }
 
-/// Of all of them, in seconds.
+/// Returns the processor time of all nodes, in seconds.
 fn cpu(nodes: &[&RedisServer]) -> f64 {
     nodes.iter().map(|node| server_cpu(&mut node.client()).as_secs_f64()).sum()
 }

@@ -341,7 +341,7 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Command
             // A process passes a lock on without a command: the queue tells who waits.
             return commands.queued(&key).await + 4 >= waiters;
         }
-        // Then each waiter has asked once: each former holder has released and asked again, but for
+        // Then each waiter has asked once: each former holder has released and asked again, except for
         // the last ones.
         let sent = commands.by_statistics().await - first;
         sent - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64

@@ -159,7 +159,7 @@ async fn take_turns(server: &RedisServer, way: &Way, lasts: Duration, monitored:
                     tokio::time::sleep(HOLDS).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                 };
-                // One that waits in vain has its wait counted by nobody, and the rate tells.
+                // Nobody counts the wait of a caller that gets no permit, and the rate tells.
                 let _ = client.locked(key.clone(), 10 * lasts, Box::pin(body)).await;
             }
         }));

@@ -1,7 +1,7 @@
 //! One table as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light
 //! and a dark page.
 //!
-//! The same figures give the same bytes.
+//! Equal figures give equal bytes.
 
 use std::fmt::Write;
 

@@ -85,7 +85,7 @@ fn file_name(processor: &str) -> String {
     words.collect::<Vec<_>>().join("-").to_lowercase() + ".jsonl"
 }
 
-/// Of the checkout that is measured.
+/// Returns the commit of the checkout that is measured.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(product()).output().ok()?;

@@ -84,7 +84,7 @@ pub struct Table<'a> {
     pub workload: &'a str,
     /// Above the table.
     pub title: &'a str,
-    /// Of the figures.
+    /// The unit of the figures.
     pub unit: &'a str,
     pub more_is_better: bool,
     /// The name of a limit, and its short form above a column.

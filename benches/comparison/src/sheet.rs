@@ -99,7 +99,7 @@ fn cost(one: &Series, what: &str) -> Option<f64> {
     one.costs.iter().find(|(name, _)| *name == what)?.1
 }
 
-/// Of our first contender, the plainest one. An article's lock does less, so it is not compared.
+/// Lists what our first contender, the plainest one, loses. An article's lock does less, so it is not compared.
 fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
     let Some(ours) = series.iter().find(|one| one.kind == Kind::Ours) else { return Vec::new() };
     // Without a figure it did not do the work, so its costs are not compared.

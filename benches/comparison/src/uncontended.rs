@@ -65,7 +65,7 @@ struct Place<'a> {
     runtime: Runtime,
     cores: Cores,
     contenders: Vec<Contender>,
-    /// Of the contenders, and of other languages where they take part.
+    /// The series of the contenders, and of other languages where they take part.
     series: Vec<Series>,
 }
 

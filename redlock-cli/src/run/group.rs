@@ -14,7 +14,7 @@ use crate::exit::OS;
 
 /// A process group of its own. Processes that leave it, as daemons do, are no part of it.
 pub(crate) struct Group {
-    /// Of the command, which leads it.
+    /// The process of the command, which leads the group.
     id: Pid,
     /// Once the command has ended.
     pub(crate) code: Option<u8>,

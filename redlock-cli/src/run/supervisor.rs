@@ -30,7 +30,7 @@ pub(crate) struct Grace {
 impl Grace {
     const SHORTEST_TTL: Duration = Duration::from_secs(1);
     const LONGEST_DEFAULT: Duration = Duration::from_secs(10);
-    /// Of the time before the end of the lease, in which SIGKILL takes effect.
+    /// The longest time before the end of the lease in which SIGKILL takes effect.
     const LONGEST_MARGIN: Duration = Duration::from_secs(1);
     /// A waiter is granted the lock for so long, and its first renewal, after a third of that, makes
     /// the ttl of it.
@@ -137,7 +137,7 @@ struct Supervisor<'a, L> {
     watchdog: Watchdog,
     /// When a group that was told to end is killed.
     kill: Option<Instant>,
-    /// Of a group that was told to stop, and has not.
+    /// The stop of a group that was asked to stop, and has not.
     stop: Option<Stop>,
     is_told: bool,
     is_lost: bool,

@@ -277,7 +277,7 @@ fn by_hand(expr: &str, spec: &str) -> String {
     format!("write `{{{spec}}}` for it, as in `key = redlocked::key!(\"...:{{{spec}}}\", {expr})`")
 }
 
-/// The characters that keep the values of a template apart, but for those that every key escapes;
+/// The characters that keep the values of a template apart, except for those that every key escapes;
 /// or an error for values that nothing keeps apart.
 ///
 /// A constant counts as any other value: its name does not tell it from a variable.

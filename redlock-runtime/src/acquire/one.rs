@@ -33,7 +33,7 @@ enum State {
         engine: Arc<Engine>,
         hold: Hold,
     },
-    /// The same, while the fencing token is drawn that the lock was taken without.
+    /// The lock is held, and the fencing token is drawn that it was taken without.
     Fencing {
         engine: Arc<Engine>,
         hold: Hold,

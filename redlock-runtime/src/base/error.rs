@@ -242,7 +242,7 @@ pub enum LockError {
         /// The rule that it breaks.
         reason: &'static str,
     },
-    /// A ttl or another parameter is out of range. Nothing was sent, but for a
+    /// A ttl or another parameter is out of range. Nothing was sent, except for a
     /// [`tick_at`](crate::LockRequest::tick_at) that is too far from the server's time.
     #[non_exhaustive]
     InvalidRequest {

@@ -124,7 +124,7 @@ impl KeyTemplate {
         Escaped { inside_value: &self.inside_value, is_fixed: false, value }
     }
 
-    /// As [`escape`](Self::escape), but for a constant, which is written as it is. `names_it` is a
+    /// As [`escape`](Self::escape), except for a constant, which is written as it is. `names_it` is a
     /// closure that names `value`: it captures a variable, and nothing where `value` is a constant.
     pub fn escape_variable<'a, T: ?Sized, C: Fn()>(&'a self, value: &'a T, names_it: C) -> Escaped<'a, T> {
         Escaped { inside_value: &self.inside_value, is_fixed: size_of_val(&names_it) == 0, value }

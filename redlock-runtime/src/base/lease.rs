@@ -240,7 +240,7 @@ impl Lease {
         Some(self.deadline()?.since(now)).filter(|left| !left.is_zero())
     }
 
-    /// The same, for a holder, or for an engine that acts on it: ends a lease whose deadline has
+    /// Returns what is left for a holder, or for an engine that acts on it: ends a lease whose deadline has
     /// passed, so that no renewal revives what was seen to be over.
     pub(crate) fn check(&self, now: Moment) -> Option<Duration> {
         let deadline = self.deadline()?;
@@ -380,7 +380,7 @@ impl LeaseEnd {
         }
     }
 
-    /// The same without the clock, for a caller that looks at it before it relies on the lease
+    /// Polls without the clock, for a caller that looks at it before it relies on the lease
     /// again: its task is woken when the engine ends the lease.
     #[inline]
     pub(crate) fn poll_event(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {

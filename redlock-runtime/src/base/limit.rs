@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Limit {
     permits: u16,
-    /// One, but for a caller that takes several permits.
+    /// One, except for a caller that takes several permits.
     take: u16,
 }
 
@@ -26,7 +26,7 @@ impl Limit {
         Self { permits: small(permits), take: 1 }
     }
 
-    /// The same, for a caller that takes so many of them.
+    /// Returns this limit for a caller that takes so many permits.
     pub(crate) fn taking(self, take: u32) -> Self {
         Self { take: small(take), ..self }
     }

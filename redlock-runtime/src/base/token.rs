@@ -167,7 +167,7 @@ impl TokenSource {
     /// For a request of the process with this pid, which saves the system call where the caller
     /// knows it.
     pub(crate) fn token(&self, process: u32, origin: &Origin) -> Result<Token, getrandom::Error> {
-        // Another thread uses it; in a forked child, for ever.
+        // Another thread uses it; in a forked child, forever.
         let Ok(mut drawn) = self.0.try_lock() else {
             return Token::with_owner(|text| Requester::default().push_owner(text, process, origin));
         };

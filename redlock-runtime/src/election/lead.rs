@@ -135,7 +135,7 @@ impl Lead {
 struct Errors(u32);
 
 impl Errors {
-    /// The pause after one more. A term that lasted for longer than the longest pause began anew.
+    /// The pause after one more. A term that lasted for longer than the longest pause began again.
     fn pause(&mut self, lasted: Duration) -> Duration {
         if lasted > LONGEST {
             self.0 = 0;
@@ -220,7 +220,7 @@ impl Election {
     ///
     /// An error of the body is told to [`on_event`](crate::LockManagerBuilder::on_event), and the
     /// candidate stands by again after a pause of 1 s to 30 s: at random, up to a limit that doubles
-    /// with each error, and begins anew after a term of more than 30 s. With
+    /// with each error, and begins again after a term of more than 30 s. With
     /// [`stop_on_error`](Self::stop_on_error) the error is returned.
     ///
     /// The next leader follows within a round trip to the server, and one ttl after a leader that

@@ -28,7 +28,7 @@ const UNTOLD: Duration = Duration::from_secs(1);
 const TELLS_NOTHING: &str = "this server tells no client of changed keys (CLIENT TRACKING with RESP3), so there is nothing to observe: \
                              ask `leader()` from time to time";
 
-/// The same over a quorum.
+/// The reason of an error over a quorum.
 pub(super) const NO_RECORD: &str =
     "a quorum keeps no record of its leader: leave out `announce`, and ask `leader()` instead of observing";
 
@@ -279,7 +279,7 @@ pub struct Observer {
     has_looked: bool,
     last: Option<Leader>,
     /// Until when it waits to be told before it looks again. A call that is dropped and made again
-    /// does not begin anew.
+    /// does not begin again.
     looks_at: Option<Moment>,
 }
 

@@ -178,7 +178,7 @@ impl Election {
 
     /// For how long the body may give no sign of life before its lock is not renewed any more, at
     /// least 10 ms. The next standby then leads at most one ttl later. Without this, a body that
-    /// blocks its thread for ever, or deadlocks, would lead for ever and do nothing.
+    /// blocks its thread forever, or deadlocks, would lead forever and do nothing.
     ///
     /// - The future of [`lead`](Self::lead) gives a sign of life when its task is polled, and it
     ///   wakes its task for that by itself, every quarter of this time. So a body that awaits

@@ -126,7 +126,7 @@ pub(crate) struct Ask {
     /// The call that it is part of.
     pub(crate) call: telemetry::Call,
     pub(crate) origin: Origin,
-    /// That of the origin, once the table has the request.
+    /// The kind of the origin, once the table has the request.
     pub(crate) hold_kind: HoldKind,
 }
 

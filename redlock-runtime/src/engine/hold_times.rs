@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::host::HashMap;
 use crate::base::owner::Origin;
 
-/// Of more templates and labels than this, nothing is known.
+/// The largest number of templates and labels whose hold times are kept.
 const MOST: usize = 1000;
 
 /// A template or a label, by its number. `None`: a request by hand without a label, or one beyond

@@ -119,7 +119,7 @@ impl Backoff {
         jittered(self.window(failures))
     }
 
-    /// The same without jitter.
+    /// Returns the pause without jitter.
     pub(crate) fn window(&self, failures: u32) -> Duration {
         self.shortest.saturating_mul(2_u32.saturating_pow(failures)).min(self.longest)
     }

@@ -110,7 +110,7 @@ impl Wake for Note {
 /// ready, after it was woken, and for another task than before.
 #[derive(Default)]
 pub(super) struct WhenWoken {
-    /// Of the task that has polled the part.
+    /// The waker of the task that has polled the part.
     waker: Option<NotingWaker>,
 }
 

@@ -155,7 +155,7 @@ impl LockGuard {
         }))
     }
 
-    /// The same for sync code.
+    /// Finishes in sync code.
     #[cfg(feature = "once")]
     pub(crate) fn finish_blocking(&self, run: &Run) -> Result<ReleaseOutcome, LockError> {
         block_on(&self.engine, async { self.begin_finish(run).await })

@@ -102,8 +102,8 @@ impl Answer {
     }
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up, because a client that comes too soon
-/// comes in vain.
+/// The value of `Retry-After`: whole seconds, rounded up, because a client that
+/// retries too early is refused again.
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 fn retry_after_seconds(error: &LockError) -> Option<u64> {
     let after = error.retry_after()?;

@@ -50,7 +50,7 @@ impl Drop for OwnThread {
     }
 }
 
-/// The same kind of connection as the engine's: RESP3, no delay, and no timer for each request.
+/// Makes a connection as the engine's: RESP3, no delay, and no timer for each request.
 pub async fn connect(url: &str) -> MultiplexedConnection {
     connect_with(url, AsyncConnectionConfig::new()).await
 }

@@ -24,7 +24,7 @@ pub struct Sale {
 pub struct Day {
     /// In seconds.
     pub lasted: f64,
-    /// Of each request that was served, in milliseconds.
+    /// The wait of each request that was served, in milliseconds.
     pub waits: Vec<f64>,
     /// The requests that got no lock.
     pub failed: u32,

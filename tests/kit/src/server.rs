@@ -187,7 +187,7 @@ impl RedisServer {
         in_words(command).query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
     }
 
-    /// Every key on the server, by SCAN, but for the one clock of fencing tokens that stays.
+    /// Every key on the server, by SCAN, except for the one clock of fencing tokens that stays.
     pub fn keys(&self) -> Vec<String> {
         let mut client = self.client();
         let mut scan = redis::cmd("SCAN");
@@ -263,7 +263,7 @@ impl RedisServer {
     }
 
     /// How many scripts and native deletes clients have called: the requests of this library once
-    /// it is connected, but for locks that are taken without a script. [`requests`](Self::requests)
+    /// it is connected, except for locks that are taken without a script. [`requests`](Self::requests)
     /// counts these, too.
     pub fn client_commands(&self) -> u64 {
         let stats: String = self.run("INFO commandstats");

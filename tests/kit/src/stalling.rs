@@ -50,7 +50,7 @@ impl StallingProxy {
         proxy
     }
 
-    /// Of the proxy.
+    /// Returns the address of the proxy.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }

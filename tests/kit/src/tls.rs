@@ -121,7 +121,7 @@ impl TlsServer {
         self.port
     }
 
-    /// Of the port that speaks TLS.
+    /// Returns the address of the port that speaks TLS.
     pub fn url(&self, scheme: &str, host: &str) -> String {
         format!("{scheme}://{host}:{}/", self.port)
     }

@@ -43,7 +43,7 @@ const NOT_TOLD: u64 = 25 * MILLISECOND;
 /// A release has its answer within this time.
 const ANSWERED: u64 = 200 * MILLISECOND;
 
-/// A waiter that is refused asks at least so much later, but for the first times.
+/// A waiter that is refused asks at least so much later, except for the first times.
 const REFUSED: u64 = 500 * MILLISECOND;
 const FIRST_REFUSALS: u64 = 5_000;
 
@@ -62,7 +62,7 @@ enum Phase {
 pub struct Commands {
     plan: Rc<Plan>,
     calls: BTreeMap<CallId, Phase>,
-    /// The bound, but for connections.
+    /// The bound, except for connections.
     allowed: u64,
     looked: u64,
     pause: u64,
@@ -72,7 +72,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Of a run of this plan, if nothing but refusals goes wrong in it.
+    /// Makes the counters of a run of this plan, if nothing but refusals goes wrong in it.
     #[must_use]
     pub fn of(plan: &Rc<Plan>) -> Option<Self> {
         let Topology::One(version) = plan.topology else { return None };

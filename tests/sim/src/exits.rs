@@ -38,7 +38,7 @@ struct Ended {
     has_held: bool,
 }
 
-/// Of a new run of this plan.
+/// Begins a new run of this plan.
 pub fn begin(plan: &Plan) {
     let exits = Exits {
         processes: plan.calls.iter().map(|call| call.process).collect(),

@@ -101,7 +101,7 @@ impl From<LockError> for Failed {
     }
 }
 
-/// Of a new run of this plan.
+/// Begins a new run of this plan.
 pub fn begin(plan: &Plan) {
     let is_told = matches!(plan.topology, Topology::One(version) if version != Version::Redis5);
     let is_prompt = is_told && plan.is_calm() && plan.latency.late == 0;

@@ -343,7 +343,7 @@ impl Oracle {
             began: now,
             inherits,
             phase: Phase::Waiting,
-            // A candidate begins anew after each of its terms.
+            // A candidate begins again after each of its terms.
             has_been_inside: self.calls.get(&call).is_some_and(|known| known.has_been_inside),
             limit: limit.map(|limit| (limit, world.stopped_for(process))),
             kept_until: 0,

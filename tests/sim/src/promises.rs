@@ -162,7 +162,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// Of a run of this plan.
+    /// Returns the promises for a run of this plan.
     #[must_use]
     pub fn of(plan: &Rc<Plan>) -> Self {
         let is = |fits: fn(&Fault) -> bool| plan.faults.iter().any(|(_, fault)| fits(fault));
@@ -208,7 +208,7 @@ impl Promises {
         }
     }
 
-    /// Of a run with this server alone.
+    /// Returns the promises of a run with this server alone.
     #[must_use]
     pub fn with_server(self, server: ServerId) -> Self {
         Self { server: Some(server), ..self }
@@ -569,7 +569,7 @@ impl Promises {
             Phase::Ended { at, .. } => at >= first_began,
             _ => true,
         });
-        // The first waiter may leave before it asks, and the next one pauses anew, for longer if
+        // The first waiter may leave before it asks, and the next one pauses again, for longer if
         // more were in front of it. The waiters of other processes each learn of it by their own
         // polls, which are seldom far behind.
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);

@@ -20,7 +20,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Of a lock on this server; `None` where it has no such key. The lease of one of several may be
+    /// Reads the room of a lock on this server; `None` where it has no such key. The lease of one of several may be
     /// over while the key is still there.
     #[must_use]
     pub fn of(server: &Server, now: u64, key: &str) -> Option<Self> {

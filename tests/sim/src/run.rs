@@ -233,7 +233,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     report
 }
 
-/// What is noted of a run begins anew.
+/// What is noted of a run begins again.
 fn forget_other_runs(plan: &Plan) {
     tickets::begin();
     ticks::begin();

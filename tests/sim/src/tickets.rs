@@ -30,7 +30,7 @@ pub struct Given {
     redeemed_by: Option<CallId>,
 }
 
-/// Of a new run.
+/// Begins a new run.
 pub fn begin() {
     TICKETS.with(|tickets| tickets.borrow_mut().clear());
 }

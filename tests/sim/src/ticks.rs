@@ -24,7 +24,7 @@ struct Ticks {
     well: BTreeSet<Tick>,
 }
 
-/// Of a new run.
+/// Begins a new run.
 pub fn begin() {
     TICKS.with_borrow_mut(|ticks| *ticks = Ticks::default());
 }

@@ -55,7 +55,7 @@ fn a_lock_that_is_left_free_beside_a_stopped_process_is_taken_by_another_one() {
 }
 
 /// The loop's alarm was set on a clock that stands still while the host is suspended, and was not
-/// set anew.
+/// set again.
 #[test]
 fn after_a_suspension_callers_are_back_within_their_limits() {
     holds(|seed| {
@@ -70,7 +70,7 @@ fn after_a_suspension_callers_are_back_within_their_limits() {
     });
 }
 
-/// The same, with an alarm whose time had not come when the host went on.
+/// An alarm whose time had not come when the host went on.
 #[test]
 fn after_a_suspension_an_alarm_that_is_set_rings_in_time() {
     holds(|seed| {
@@ -150,7 +150,7 @@ fn waiters_that_a_server_refuses_to_let_go_leave_as_soon_as_they_may() {
 }
 
 /// The right to let a queue expire was taken away, and its first waiter left a queue that stayed
-/// for ever.
+/// forever.
 #[test]
 fn a_queue_that_may_not_get_an_expiry_does_not_stay() {
     holds(|seed| {
@@ -551,7 +551,7 @@ fn a_reader_in_front_of_a_writer_of_its_process_enters_when_there_is_room() {
     });
 }
 
-/// The same, where the server tells the reader when there is room: the writer was to ask for it, and
+/// The server tells the reader when there is room: the writer was to ask for it, and
 /// had asked just before, and heard of its own time.
 #[test]
 fn a_waiter_that_is_told_of_room_asks_whoever_asked_first_in_its_process() {

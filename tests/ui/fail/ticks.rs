@@ -1,4 +1,4 @@
-//! A tick that is none, and options that a tick cannot stand beside.
+//! A tick that is none, and options that a tick excludes.
 
 use std::time::SystemTime;
 

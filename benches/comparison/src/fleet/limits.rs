@@ -18,13 +18,13 @@ pub struct Limits {
     pub lock_us: Option<f64>,
     /// Hand-offs of one key a second, in the size of the fleet that has the fewest.
     pub hand_offs: Option<f64>,
-    /// Of the server's memory, for a manager.
+    /// The server's memory for a manager.
     pub kilobytes: Option<f64>,
-    /// Of a manager to its server.
+    /// The connections of a manager to its server.
     pub connections: Option<f64>,
     /// Server time for a renewal, in microseconds.
     pub renewal_us: Option<f64>,
-    /// Of the server's memory, for a held lock.
+    /// The server's memory for a held lock.
     pub lock_bytes: Option<f64>,
 }
 

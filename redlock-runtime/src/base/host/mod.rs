@@ -58,7 +58,7 @@ pub(crate) fn wall_clock() -> Duration {
     }
 }
 
-/// The same so long ago, in whole seconds: for people.
+/// Returns the time of the wall clock so long ago, in whole seconds: for people.
 pub(crate) fn wall_clock_before(duration: Duration) -> Option<NonZeroU64> {
     NonZeroU64::new(wall_clock().saturating_sub(duration).as_secs())
 }
@@ -149,7 +149,7 @@ pub(crate) enum Runtime {
 }
 
 impl Runtime {
-    /// That of this thread. `None` outside.
+    /// Returns the runtime of this thread. `None` outside.
     pub(crate) fn current() -> Option<Self> {
         match world() {
             Some(world) => Some(Self::Simulated(world.runtime())),

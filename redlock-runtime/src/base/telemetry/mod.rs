@@ -43,7 +43,7 @@ pub(crate) fn outcome_of_lock(is_run: bool) -> &'static str {
     if is_run { "ran" } else { "acquired" }
 }
 
-/// The outcome of a call that has failed: the kind of its error, but for a tick that another one
+/// The outcome of a call that has failed: the kind of its error, except for a tick that another one
 /// has run, which is no failure of the fleet.
 pub(crate) fn outcome_of_error(error: &LockError) -> &'static str {
     match error.kind() {
@@ -107,7 +107,7 @@ pub(crate) struct Lead {
     events: Events,
     #[cfg(feature = "metrics")]
     metrics: metrics::Lead,
-    /// Of the hold.
+    /// The span of the hold.
     span: BodySpan,
     is_over: bool,
 }

@@ -31,7 +31,7 @@ pub(super) fn term_ends(span: &Span, end: &'static str, error: Option<&dyn fmt::
     }
 }
 
-/// Of the wait. Shared, because each waiting attempt has it.
+/// The span of a wait. Shared, because each waiting attempt has it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call(Option<Arc<Span>>);
 

@@ -78,7 +78,7 @@ pub(super) struct EventLoop {
 /// loop for it before, but no command.
 struct Wakers {
     commands: NotingWaker,
-    /// Of the transport and the timers.
+    /// The waker of the transport and the timers.
     events: NotingWaker,
 }
 
@@ -145,7 +145,7 @@ impl EventLoop {
         }
     }
 
-    /// Leaves the runtime that has polled it: the next one that does connects anew.
+    /// Leaves the runtime that has polled it: the next one that does connects again.
     pub(super) fn leave(&mut self) {
         while self.answered.is_some() {
             self.hand_out(self.clock.now());

@@ -51,7 +51,7 @@ impl OperatorCalls {
         self.observers.entry(name).or_default().push(observer);
     }
 
-    /// Of all locks when there is no name.
+    /// Notifies the observers of a lock, or of all locks when there is no name.
     pub(super) fn tell_observers(&self, name: Option<&str>) {
         let told = self.observers.iter().filter(|(of, _)| name.is_none_or(|name| ***of == *name));
         for observer in told.flat_map(|(_, observers)| observers).filter_map(Weak::upgrade) {

@@ -149,7 +149,7 @@ impl MemoryNode {
         self.change(|state| state.refusal = Some(words.into()));
     }
 
-    /// The node is as at its start, but for its locks.
+    /// The node is as at its start, except for its locks.
     pub(crate) fn recover(&self) {
         self.change(|state| {
             (state.is_unreachable, state.refusal, state.latency) = (false, None, Duration::ZERO);

@@ -65,7 +65,7 @@ struct Store {
     /// The last fencing token.
     clock: u64,
     ticks: Ticks,
-    /// Of bodies that run once.
+    /// The records of bodies that run once.
     records: Records,
     /// Who is told of the next change of a leader, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Inbox>>,
@@ -685,7 +685,7 @@ impl Lock {
         }
     }
 
-    /// The same for those that were let in beside others.
+    /// Drops those that were let in beside others and whose lease is over.
     fn drop_expired(&mut self, name: &Arc<str>, asker: &Inbox, now: Moment) {
         for stuck in self.inside.drop_expired(now) {
             if !stuck.same_channel(asker) {

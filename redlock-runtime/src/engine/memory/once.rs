@@ -29,7 +29,7 @@ impl Record {
         self.before.as_deref().filter(|before| before.expires > now)
     }
 
-    /// The record of a result, of which nothing is done anew yet.
+    /// The record of a result, of which nothing is done again yet.
     fn done(&self, now: Moment) -> Option<&Self> {
         if self.known.result.is_some() { Some(self) } else { self.before(now) }
     }

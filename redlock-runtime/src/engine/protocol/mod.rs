@@ -52,7 +52,7 @@ pub(crate) struct Request {
     /// A grant draws a fencing token. It is part of the place in the queue, too.
     pub(crate) fenced: bool,
     pub(crate) release: Releases,
-    /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients,
+    /// The number of releases for which a release counts. One in 128 leaves the lock free for foreign clients,
     /// and none where it counts for 0.
     pub(crate) releases: u32,
     pub(crate) kind: Kind,
@@ -74,7 +74,7 @@ pub(crate) enum Kind {
     /// So many may hold the lock together with this token. It is part of the place in the queue,
     /// too. `phase`: the [phase](Verdict::Granted) in which this token has it; 0 before that.
     Counted { limit: Limit, phase: u64 },
-    /// Of an acquire: the lock is for one tick. Of a release: what becomes of it.
+    /// An acquire for one tick, or a release that says what becomes of it.
     Tick(Box<TickRequest>),
     /// Its body runs once. It is part of the place in the queue, too.
     Once(Box<OnceRequest>),
@@ -126,7 +126,7 @@ impl Kind {
         if let Self::Leader(announcement) = self { Some(announcement) } else { None }
     }
 
-    /// Of a tick, or of a body that runs once: later callers find it done.
+    /// True for a tick, or a body that runs once, which later callers find done.
     pub(crate) fn is_run(&self) -> bool {
         matches!(self, Self::Tick(_) | Self::Once(_))
     }
@@ -209,7 +209,7 @@ impl Request {
         }
     }
 
-    /// The same request, once more: the server may have executed it.
+    /// Returns this request once more: the server may have executed it.
     pub(crate) fn repeated(mut self) -> Self {
         self.use_script();
         if let Action::Acquire(mode) | Action::AcquireNext { mode, .. } = &mut self.action
@@ -449,7 +449,7 @@ pub(crate) struct Push {
     pub(crate) token: Token,
     pub(crate) name: Arc<str>,
     pub(crate) kind: PushKind,
-    /// Of a grant: the waiters that come next, as far as they are of the same process, have the
+    /// The waiters that come next behind a grant, as far as they are of the same process, have the
     /// same ttl and draw no fencing token. The process passes the lock on to them in this order.
     /// The [secret](Token::secret) of each, one behind the other.
     pub(crate) followers: Box<str>,

@@ -11,7 +11,7 @@ use crate::base::owner::Owner;
 #[derive(Debug)]
 #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
 pub(crate) struct Once {
-    /// Of the request that the key stands for; `-` without one.
+    /// The fingerprint of the request that the key stands for; `-` without one.
     pub(crate) fingerprint: Box<str>,
     /// How long the record lasts, from when it is written.
     pub(crate) lasts: Duration,
@@ -27,7 +27,7 @@ pub(crate) struct Once {
 #[derive(Clone, Debug)]
 pub(crate) struct OnceRequest {
     pub(crate) once: Arc<Once>,
-    /// Of its release.
+    /// What the release stores.
     pub(crate) run: Run,
 }
 

@@ -236,7 +236,7 @@ impl LoopRunner {
             && self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
     }
 
-    /// From its own thread to the caller's runtime, if the loop is idle but for the command of that
+    /// From its own thread to the caller's runtime, if the loop is idle except for the command of that
     /// caller.
     fn return_to_caller(self: &Arc<Self>) {
         if let Some(runtime) = Runtime::current()

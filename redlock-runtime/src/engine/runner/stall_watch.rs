@@ -46,7 +46,7 @@ enum Call {
     Look(Weak<LoopRunner>, Moment),
 }
 
-/// Of which process, because a forked child has no thread of its parent.
+/// The watchdog, and whose process it is, because a forked child has no thread of its parent.
 static OF_THE_PROCESS: Mutex<Option<(u32, StallWatchdog)>> = Mutex::new(None);
 
 impl StallWatchdog {

@@ -158,7 +158,7 @@ struct Up {
     standby: Option<Connecting>,
     /// The last event was a grant that was told before the replies.
     grant_was_first: bool,
-    /// When to connect anew, to see whether the hand-off is back.
+    /// When to connect again, to see whether the hand-off is back.
     look_again: Option<Moment>,
     /// The requests that were refused with the answer that ends the connection.
     refused: Vec<(Id, Request)>,
@@ -201,7 +201,7 @@ pub(crate) enum TransportEvent {
     Broke {
         reason: Arc<str>,
         unanswered: Vec<(Id, Request)>,
-        /// Of these the server has done nothing.
+        /// The requests of which the server has done nothing.
         refused: Vec<(Id, Request)>,
     },
     /// One reply to each request, in their order.
@@ -265,7 +265,7 @@ impl Link {
         self.node.is_in_memory() && matches!(&self.state, State::Up(up) if up.in_flight.is_empty())
     }
 
-    /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if
+    /// Another runtime polls it from now on: connects again. Returns the end of the connection, if
     /// there was one.
     pub(super) fn restart(&mut self) -> Option<TransportEvent> {
         let was_up = matches!(self.state, State::Up(_));

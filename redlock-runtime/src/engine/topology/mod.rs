@@ -193,7 +193,7 @@ impl Transport {
         }
     }
 
-    /// Another runtime polls it from now on: connects anew. True when the table must wait for that.
+    /// Another runtime polls it from now on: connects again. True when the table must wait for that.
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         match self {
             // The node keeps its inbox.

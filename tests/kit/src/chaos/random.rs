@@ -1,6 +1,6 @@
 //! Random numbers that a seed repeats: `SplitMix64`.
 
-/// The same seed gives the same numbers.
+/// A sequence of numbers that its seed repeats.
 pub struct Random(u64);
 
 impl Random {

@@ -346,7 +346,7 @@ impl<G: Environment> Chaos<G> {
         left
     }
 
-    /// Of that kind, after that time, on a busy machine.
+    /// Lists what is left of that kind, after that time, on a busy machine.
     fn left_after(&self, time: Duration, is_one: impl Fn(&str) -> bool) -> Vec<String> {
         let (start, limit) = (Instant::now(), time + Duration::from_secs(2));
         loop {

@@ -159,7 +159,7 @@ struct State {
     is_disturbed: bool,
     has_broken: bool,
     callers: [Caller; CALLERS],
-    /// Of those that were inside: the order of the grant, and the fencing token.
+    /// What the callers got that were inside: the order of the grant, and the fencing token.
     entered: Vec<(u8, u8)>,
 }
 

@@ -119,7 +119,7 @@ enum Other {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Lock {
     token: Caller,
-    /// `None`: for ever.
+    /// `None`: forever.
     left: Option<Ticks>,
 }
 

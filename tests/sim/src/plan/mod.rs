@@ -176,7 +176,7 @@ pub struct Hold {
     pub fenced: bool,
     /// How many may be inside with it, itself included: 1 for an exclusive lock, 0 for any number.
     pub allows: u32,
-    /// The longest wait; `None` for ever.
+    /// The longest wait; `None` forever.
     pub wait: Option<u64>,
     /// The caller drops the call after so long, if it has no lock then. One with a body that runs once
     /// drops it in the body, too.
@@ -341,7 +341,7 @@ pub enum Fault {
     Flush(usize),
     /// Its data are those of so long before.
     OldData(usize, u64),
-    /// The same, at once: no client hears of it.
+    /// Reloads at once: no client is notified.
     Reload(usize, u64),
     /// Its clock jumps by so much.
     ServerClock(usize, i64),

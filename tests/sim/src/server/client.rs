@@ -51,7 +51,7 @@ pub(super) struct TrackingMode {
 pub(super) struct Waiting {
     pub(super) replicas: usize,
     pub(super) offset: u64,
-    /// In microseconds since 1970; `None` waits for ever.
+    /// In microseconds since 1970; `None` waits forever.
     pub(super) until: Option<u64>,
 }
 

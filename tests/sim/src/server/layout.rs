@@ -34,7 +34,7 @@ pub struct Shard {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     shards: Vec<Shard>,
-    /// Of each slot, the number of its shard.
+    /// The number of the shard that owns each slot.
     owners: Vec<Option<usize>>,
 }
 

@@ -39,7 +39,7 @@ impl Server {
         Some(self.entry(now, key)?.expires.map(|expires| expires.saturating_sub(now / 1000)))
     }
 
-    /// Of a sorted set, each with its score, the first one first. Empty for what is none.
+    /// Returns the members of a sorted set, each with its score, the first one first. Empty for what is none.
     #[must_use]
     pub fn members(&self, now: u64, key: &[u8]) -> Vec<(Bytes, f64)> {
         match self.entry(now, key).map(|entry| &entry.value) {
@@ -57,13 +57,13 @@ impl Server {
         (now / 1000) as f64
     }
 
-    /// Of a plain channel.
+    /// Returns the subscribers of a plain channel.
     #[must_use]
     pub fn subscribers(&self, channel: &[u8]) -> Vec<ClientId> {
         self.state.channels.listeners(channel)
     }
 
-    /// Of a sharded channel.
+    /// Returns the subscribers of a sharded channel.
     #[must_use]
     pub fn sharded_subscribers(&self, channel: &[u8]) -> Vec<ClientId> {
         self.state.sharded.listeners(channel)

@@ -34,7 +34,7 @@ const PRELUDE: &str = "
 ";
 
 /// Instructions after which a script is looked at. A script that has gone on for all of them is
-/// stopped: a real server would be busy for ever.
+/// stopped: a real server would be busy forever.
 const LONG: u32 = 5_000_000;
 
 thread_local! {
@@ -220,7 +220,7 @@ fn call(lua: &Lua, words: &MultiValue, raises: bool) -> mlua::Result<Value> {
     }
 }
 
-/// Of the script, from 1.
+/// Returns the line of the script, from 1.
 fn line_of_caller(lua: &Lua) -> usize {
     let mut line = None;
     lua.inspect_stack(1, |caller| line = caller.current_line());

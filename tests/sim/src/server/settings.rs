@@ -13,7 +13,7 @@ pub struct ServerSettings {
     pub started: u64,
     /// More are refused.
     pub max_clients: usize,
-    /// Of the user `default`.
+    /// The password of the user `default`.
     pub password: Option<String>,
     /// `maxmemory`, for `INFO memory`: nothing is evicted by itself.
     pub max_memory: u64,

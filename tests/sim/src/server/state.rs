@@ -37,11 +37,11 @@ pub(super) struct State {
     pub(super) scripts: Scripts,
     pub(super) users: Users,
     pub(super) role: Role,
-    /// Of a node of a Cluster.
+    /// The view of a node of a Cluster.
     pub(super) cluster: ClusterView,
-    /// Of a sentinel: where the primaries are.
+    /// The addresses of the primaries, which a sentinel knows.
     pub(super) primaries: BTreeMap<String, (String, u16)>,
-    /// Of a node of a Cluster: messages for the others.
+    /// The messages of a node of a Cluster for the others.
     pub(super) broadcasts: Vec<(Bytes, Bytes)>,
     pub(super) trouble: Trouble,
     /// The client whose command is executed.
@@ -180,7 +180,7 @@ impl State {
         self.note_flush(database);
     }
 
-    /// Of one database, or all. Each client that tracks keys is told.
+    /// Clears one database, or all. Each client that tracks keys is notified.
     pub(super) fn clear(&mut self, database: Option<usize>) {
         match database {
             Some(number) => self.database(number).clear(),

@@ -45,7 +45,7 @@ impl State {
         (busy && !command.is(Flags::BUSY)).then(|| errors::busy(self.version))
     }
 
-    /// The same in the middle of a script, which an earlier check has let begin. A script that has
+    /// Returns the refusal in the middle of a script, which an earlier check has let begin. A script that has
     /// called a command that writes goes on when memory is short.
     pub(super) fn refuses_in_script(&self, command: Flags, has_written: bool) -> Option<Refusal> {
         let Trouble { cannot_save, out_of_memory, .. } = self.trouble;

@@ -99,7 +99,7 @@ impl Version {
         self.is_7_or_later()
     }
 
-    /// The same of a flush. Redis 8 flushes in another thread, and replies when that is done.
+    /// True if the notice of a flush follows the reply. Redis 8 flushes in another thread, and replies when that is done.
     pub(super) fn tells_of_flush_behind_reply(self) -> bool {
         matches!(self, Self::Redis70 | Self::Valkey8 | Self::Valkey9)
     }

@@ -110,7 +110,7 @@ impl Nodes {
         assert_eq!(real, simulated, "{:?}, {what}, node {}: {commands:?}", self.version, client.node);
     }
 
-    /// Of the real nodes, as an operator.
+    /// Runs a command on a real node, as an operator.
     fn run(&self, node: usize, command: &str) {
         let _: String = self.real[node].run(command);
     }

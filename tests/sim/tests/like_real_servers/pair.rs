@@ -10,7 +10,7 @@ use crate::real::{Connection, is_fence};
 use crate::sequence::{CLIENTS, Sequence, Step};
 use crate::wire::{Said, encoded, words};
 
-/// Of one sequence.
+/// The length of one sequence.
 const STEPS: usize = 150;
 
 /// No key may expire so soon, in microseconds, that one server could see it and the other not.

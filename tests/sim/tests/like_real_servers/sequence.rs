@@ -3,7 +3,7 @@
 use crate::scripts::{self, always_free};
 use crate::wire::words;
 
-/// The same seed gives the same numbers: `SplitMix64`.
+/// A sequence of numbers that its seed repeats: `SplitMix64`.
 pub struct Random(pub u64);
 
 impl Random {

@@ -52,7 +52,7 @@ impl Said {
         }
     }
 
-    /// Equal, but for numbers that may be apart by what time may have passed: `slack` in
+    /// Equal, except for numbers that may be apart by what time may have passed: `slack` in
     /// microseconds.
     pub fn is_like(&self, other: &Self, slack: u64) -> bool {
         match (self, other) {

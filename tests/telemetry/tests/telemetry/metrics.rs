@@ -19,7 +19,7 @@ use redlocked_telemetry::value;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Of this process.
+/// Returns the recorder of this process.
 fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
     RECORDER.get_or_init(|| {

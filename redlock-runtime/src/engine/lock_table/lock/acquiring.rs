@@ -1,6 +1,6 @@
 //! Waiters: which one asks the server now, what it hears, and which one asks when it leaves.
 //!
-//! Of the waiters of a lock in this process, the first one asks. Where the server has a queue, each
+//! The first waiter of a lock in this process asks. Where the server has a queue, each
 //! waiter asks once, to get its place there, and then awaits a push; the first one asks again from
 //! time to time, in case a push was lost. Who leaves the queue passes its turn on: the next waiter
 //! asks at once, or takes over the pause of the one that leaves, so that many which leave together

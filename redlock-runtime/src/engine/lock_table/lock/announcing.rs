@@ -15,7 +15,7 @@ use crate::base::token::Token;
 use crate::engine::lock_table::context::Context;
 use crate::engine::protocol::{Action, Announcement, Id, Kind, Reply, Request};
 
-/// A record is written anew by the first renewal after this time: the second one, as they follow
+/// A record is written again by the first renewal after this time: the second one, as they follow
 /// each other after a third of the ttl.
 fn again_after(ttl: Duration) -> Duration {
     ttl / 2

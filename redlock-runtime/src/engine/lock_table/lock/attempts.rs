@@ -20,7 +20,7 @@ pub(crate) struct Attempts {
     /// It has the lock alone.
     holder: Option<(Id, Box<Held>)>,
     pub(super) queue: Queue,
-    /// An attempt that stands beside the holder and the queue: most locks have one at a time.
+    /// An attempt that neither holds the lock nor waits in the queue: most locks have one at a time.
     apart: Option<(Id, Apart)>,
     /// They are boxed because most locks have no more than that one.
     others: Option<Box<HashMap<Id, Apart>>>,

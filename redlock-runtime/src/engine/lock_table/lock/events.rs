@@ -1,7 +1,7 @@
 //! What happens to a lock without a request: pushes, changes of other clients, connections, timers.
 //!
 //! A push goes to the attempt with its token. A grant makes a waiter the holder; a hint makes the
-//! first waiter of this process ask, whichever of them it was sent to, but for a lock that several
+//! first waiter of this process ask, whichever of them it was sent to, except for a lock that several
 //! may have; and where a waiter has lost
 //! its place, all of this process ask for new ones. A grant for a token without a waiter is
 //! released. A change of another client makes the holder compare and the first waiter ask. A timer

@@ -404,7 +404,7 @@ impl Lock {
     }
 
     /// The task that asks the replicas is a new one: what the last one has not answered is
-    /// confirmed anew.
+    /// confirmed again.
     pub(crate) fn confirm_again(&mut self, cx: &mut Context, id: Id) {
         if let Some(held) = self.attempts.held_mut(id)
             && held.awaits_replicas()

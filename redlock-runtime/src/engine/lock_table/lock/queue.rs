@@ -176,7 +176,7 @@ const MOST: usize = 1000;
 
 /// Locks that are remembered when no attempt for them is left: those that other callers wanted, too,
 /// when this process last had to do with them, so that a direct request for one would most likely
-/// be in vain; and those of which something was reported.
+/// be refused; and those of which something was reported.
 #[derive(Default)]
 pub(crate) struct Remembered(HashSet<Arc<str>>);
 

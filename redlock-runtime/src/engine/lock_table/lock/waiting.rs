@@ -487,7 +487,7 @@ impl Requests {
         self.unanswered = 0;
     }
 
-    /// The same, and what was granted is gone.
+    /// Forgets the waiters, and what was granted.
     fn clear(&mut self) {
         (self.unanswered, self.was_granted) = (0, false);
     }

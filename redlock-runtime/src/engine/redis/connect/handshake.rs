@@ -85,7 +85,7 @@ pub(crate) struct Handshake {
     /// In microseconds.
     pub(crate) server_time: Option<u64>,
     pub(crate) server_info: ServerInfo,
-    /// Of a node of a quorum: identifies its server.
+    /// The run id of a node of a quorum: identifies its server.
     pub(crate) run_id: Option<String>,
     pub(crate) late_requests: LateRequests,
     pub(crate) native_delete: Option<NativeDelete>,

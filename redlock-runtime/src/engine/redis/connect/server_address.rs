@@ -169,7 +169,7 @@ mod tests {
         Some((place.to_string(), user, password, database))
     }
 
-    /// The same, as the `redis` crate reads it.
+    /// Returns the parts as the `redis` crate reads them.
     fn parts_by_the_crate(url: &str) -> Option<Parts> {
         let info = url.into_connection_info().ok()?;
         let place = match info.addr() {

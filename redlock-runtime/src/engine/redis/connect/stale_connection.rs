@@ -15,7 +15,7 @@ pub(crate) struct StaleConnection(Arc<Mutex<Option<Client>>>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Client {
     pub(crate) id: String,
-    /// Of our end, as the server sees it.
+    /// The address of our end, as the server sees it.
     pub(crate) address: String,
 }
 

@@ -44,7 +44,7 @@ use sentinel::Sentinels;
 /// The manager's settings for a node.
 #[derive(Clone)]
 pub(crate) struct NodeSettings {
-    /// Of all keys and channels on the server.
+    /// The prefix of all keys and channels on the server.
     pub(crate) prefix: String,
     /// Makes the inbox of this manager unique.
     pub(crate) instance: String,
@@ -517,7 +517,7 @@ impl RedisNode {
     }
 }
 
-/// The same address later, or another one now, may lead to a connection.
+/// True if this address later, or another one now, may lead to a connection.
 fn may_pass(trouble: &Disconnected) -> bool {
     !trouble.is_permanent
 }

@@ -36,7 +36,7 @@ const DEFAULT_PORT: u16 = 26379;
 pub(crate) struct Sentinels {
     /// How to reach each.
     all: Arc<[(ServerAddress, Addresses)]>,
-    /// Of the primary.
+    /// The name of the primary.
     name: Arc<str>,
     tls: Option<Tls>,
     /// The sentinel to ask first: the last that answered, unless its answer led to no connection.
@@ -52,7 +52,7 @@ pub(super) struct PrimaryAddress {
 
 struct Sentinel {
     address: String,
-    /// Of its host.
+    /// The addresses of its host.
     addresses: Addresses,
     exchange: Exchange,
 }

@@ -182,7 +182,7 @@ impl Confirmer {
                 }
             }
         }
-        // Zero would wait for ever.
+        // Zero would wait forever.
         let now = Moment::now();
         let next = batch.iter().map(|pending| pending.until.since(now)).min();
         let millis = in_ms(next.unwrap_or_default()).max(1);

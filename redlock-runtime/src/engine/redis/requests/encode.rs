@@ -18,7 +18,7 @@ pub(super) enum Encoding {
     Direct,
     /// Three of them: take the lock, draw a fencing token, look whether the lock was held then.
     DirectFenced,
-    /// The same, with a script of one key in the place of the one that draws: it compares the clock with
+    /// As `Direct`, with a script of one key in the place of the command that draws: it compares the clock with
     /// the floor.
     DirectCompared,
 }

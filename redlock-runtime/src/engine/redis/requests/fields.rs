@@ -20,7 +20,7 @@ use crate::engine::redis::wire::value::{Value, text};
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 pub(super) const EXACTLY: &str = "exactly";
 
-/// Of a caller that asked a while ago: the time of its grant is not the one in its token.
+/// The kind of a caller that asked a while ago: the time of its grant is not the one in its token.
 pub(super) const LATE: &str = "late";
 
 pub(super) fn is_renewal(action: Action) -> bool {
@@ -235,7 +235,7 @@ pub(super) fn is_of(value: &[u8], token: &Token) -> bool {
     behind.is_some_and(|behind| behind.is_empty() || behind == MARK.as_bytes())
 }
 
-/// Of a member of the queue.
+/// Reads the owner of a member of the queue.
 pub(super) fn owner(member: &str) -> Option<Owner> {
     let (token, _) = member.split_once('|')?;
     token::owner_of(token)

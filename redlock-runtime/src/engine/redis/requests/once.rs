@@ -10,7 +10,7 @@ use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::Command;
 use crate::engine::redis::wire::value::{Value, text};
 
-/// The same of one whose body runs once.
+/// The kind of a caller whose body runs once.
 pub(super) const ONCE: &str = "once";
 
 impl Encoder {

@@ -6,7 +6,7 @@ use sha1_smol::Sha1;
 
 use crate::engine::protocol::Action;
 
-/// What the program has of a file: its lines without comments and indentation, but for those that name
+/// What the program has of a file: its lines without comments and indentation, except for those that name
 /// other files.
 macro_rules! code {
     ($path:expr) => {{
@@ -134,7 +134,7 @@ pub(crate) struct Dialect {
     pub(crate) reads_parts: bool,
 }
 
-/// Of those that are sent by `EVAL`, and publish nothing.
+/// The dialect of scripts that are sent by `EVAL`, and publish nothing.
 pub(crate) const EVALUATED: Dialect = Dialect { sharded: false, reads_parts: true };
 
 impl Dialect {
@@ -363,7 +363,7 @@ impl SentScripts {
     }
 }
 
-/// A script that tries `GETRANGE` in vain leaves an entry in the `ACL LOG` each time. All read the
+/// A script to which the server refuses `GETRANGE` leaves an entry in the `ACL LOG` each time. All read the
 /// whole value where it fails.
 fn without_parts(script: String) -> String {
     if !script.contains("'GETRANGE'") {

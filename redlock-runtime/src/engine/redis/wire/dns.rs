@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// Of one round, in which a connection is sought. The next round begins where the last one ended.
+/// The addresses of one round, in which a connection is sought. The next round begins where the last one ended.
 #[derive(Clone, Default)]
 pub(crate) struct Addresses {
     /// Those whose server could not be used, in any round; the one that was tried last is at the

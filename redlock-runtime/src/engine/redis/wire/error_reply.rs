@@ -27,7 +27,7 @@ const PIECE: usize = 6;
 pub(crate) struct ErrorReply {
     pub(crate) code: String,
     details: String,
-    /// Of the script, counted from 1.
+    /// The line of the script, counted from 1.
     line: Option<usize>,
 }
 
@@ -130,7 +130,7 @@ fn may_be_secret(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '%' | '\\')
 }
 
-/// Of a script.
+/// True for the digest of a script.
 fn is_digest(run: &str) -> bool {
     let digits = run.strip_prefix("f_").unwrap_or(run);
     digits.len() == 40 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -46,7 +46,7 @@ const SMALLEST: usize = 8 * 1024;
 /// How much of a larger room for what is sent is kept.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Of what a server of another kind says.
+/// The longest word that is kept of what a server of another kind says.
 const LONGEST_WORD: usize = 40;
 
 pub(crate) struct Exchange {

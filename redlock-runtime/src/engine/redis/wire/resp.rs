@@ -16,7 +16,7 @@ const LONGEST_NUMBER: usize = 24;
 /// `proto-max-bulk-len` is changed.
 const LONGEST_TEXT: usize = 512 * 1024 * 1024;
 
-/// Of a longer text the rest is dropped as it arrives. Only the value of a foreign client at the
+/// The part of a long text that is kept: the rest is dropped as it arrives. Only the value of a foreign client at the
 /// key of a lock is so long, and it is compared with a token or shown by its first characters.
 const KEPT_TEXT: usize = 4 * 1024 * 1024;
 

@@ -128,7 +128,7 @@ impl Member {
         self.routes.pop_front()
     }
 
-    /// Connects anew, with an inbox in another slot. Returns the unanswered requests.
+    /// Connects again, with an inbox in another slot. Returns the unanswered requests.
     pub(super) fn replace(&mut self, slots: Option<(Slot, Slot)>, node: RedisNode) -> Vec<(Id, Request)> {
         self.slots = slots;
         self.trouble = None;

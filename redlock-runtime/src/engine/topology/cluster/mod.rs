@@ -53,7 +53,7 @@ pub(crate) struct Cluster {
     slot_queues: HashMap<Slot, SlotQueue>,
     /// The slots whose requests wait.
     stalled: BTreeSet<Slot>,
-    /// Of these, the slots whose requests may be sent now.
+    /// The slots among these whose requests may be sent now.
     to_serve: BTreeSet<Slot>,
     /// When to serve the others.
     timers: Timers<Slot>,
@@ -156,7 +156,7 @@ impl Cluster {
         self.members.iter_mut().flatten().for_each(|member| member.link.write(cx));
     }
 
-    /// Connects to all nodes anew. Their requests wait for that.
+    /// Connects to all nodes again. Their requests wait for that.
     pub(super) fn restart(&mut self, now: Moment) {
         for node in 0..self.members.len() {
             if let Some(broke) = self.members[node].as_mut().and_then(|member| member.link.restart()) {

@@ -153,7 +153,7 @@ impl Cluster {
         self.tell_of(moved);
     }
 
-    /// A member that has lost the slot of its inbox connects anew, and one without slots is
+    /// A member that has lost the slot of its inbox connects again, and one without slots is
     /// removed.
     fn settle(&mut self, now: Moment, node: usize, slots: Option<(Slot, Slot)>) {
         let Some(Some(member)) = self.members.get_mut(node) else {

@@ -59,7 +59,7 @@ pub(super) struct SlotQueue {
     /// The node that the requests in flight were sent to.
     node: usize,
     in_flight: usize,
-    /// Of these, how many went to a node that does not own the slot yet.
+    /// How many of these went to a node that does not own the slot yet.
     asking: usize,
     waiting: BTreeMap<u64, Deferred>,
     /// Their sequence numbers, by token.

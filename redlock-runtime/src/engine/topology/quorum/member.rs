@@ -32,7 +32,7 @@ pub(super) struct Member {
     waker: Option<NotingWaker>,
     /// Releases that the node has not heard, and when each key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
-    /// Of these, how many were sent and not answered.
+    /// How many of these were sent and not answered.
     owed_sent: usize,
 }
 

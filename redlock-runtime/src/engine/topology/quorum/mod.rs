@@ -55,7 +55,7 @@ pub(crate) struct Quorum {
     needed: usize,
     settings: EngineSettings,
     calls: HashMap<Id, QuorumCall>,
-    /// Of each attempt, the call that votes for it.
+    /// The call that votes for each attempt.
     voting: HashMap<Id, Id>,
     last_call: Id,
     timers: Timers,
@@ -386,7 +386,7 @@ impl Quorum {
         self.put_after(now, NO_CALLER, release, Some(vote));
     }
 
-    /// Connects to all nodes anew. True when it was connected.
+    /// Connects to all nodes again. True when it was connected.
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         for node in 0..self.members.len() {
             if let Some(broke) = self.members[node].link.restart() {

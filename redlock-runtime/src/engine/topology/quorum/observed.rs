@@ -36,7 +36,7 @@ impl Changes {
         self.told.remove(name);
     }
 
-    /// Of the locks that a node says have changed, those that have.
+    /// Returns the locks that have changed, among those that a node reports.
     pub(super) fn learn(&mut self, node: usize, names: Vec<Arc<str>>) -> Vec<Arc<str>> {
         let mut changed = Vec::new();
         for name in names {

@@ -2,7 +2,7 @@
 //! that has no call for it.
 //!
 //! The checker sees it in samples of the keys on the server, taken while every worker can reach it.
-//! After a missing or late sample it begins anew. Each limit is one of the time that the machine
+//! After a missing or late sample it begins again. Each limit is one of the time that the machine
 //! gave: the time in which a plain timer of some process was late, or the server, does not count.
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use crate::chaos::environment::Sample;
 use crate::chaos::workload::many_callers::DROPPED;
 
 /// The longest time, in sum, that a lock may be free during one call for it: the time that a waiter
-/// has to claim it, and as much again for a busy machine. The sum begins anew when an operator has
+/// has to claim it, and as much again for a busy machine. The sum begins again when an operator has
 /// deleted the lock or its queue.
 pub(crate) const LONGEST_FREE: Duration = Duration::from_secs(2);
 
@@ -134,7 +134,7 @@ impl Liveness {
         let longest = self.used_within.unwrap_or_default().max(LONGEST_FREE);
         let waited: Vec<Duration> = waited.filter(|time| *time > longest).collect();
         if let Some(lasted) = waited.iter().max().copied() {
-            // The sum begins anew, so that a stall is found once.
+            // The sum begins again, so that a stall is found once.
             let what = StallKind::Free { key, waiters: waited.len() };
             free.waiters.clear();
             self.found.push(Stall { what, at: sample.from, lasted });

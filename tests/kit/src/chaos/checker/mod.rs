@@ -52,7 +52,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Of a call that returned without the lock: it was never inside.
+    /// Makes the call that returned without the lock: it was never inside.
     pub(crate) fn of_a_vain_wait(key: u64, called: u64, back: u64) -> Self {
         Self {
             key,

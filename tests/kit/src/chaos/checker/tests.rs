@@ -48,7 +48,7 @@ fn one_after_the_other_is_well() {
     assert_eq!((result.holds, result.writes, result.refused), (2, 3, 0));
 }
 
-/// Of phase 1.
+/// A hold of phase 1.
 fn one_of(allows: u64, entered: u64, left: u64) -> Hold {
     Hold { allows: Some(allows), ..hold(1, entered, 90, Some(left), &[left - 1]) }
 }

@@ -81,7 +81,7 @@ pub(super) enum Mistake {
     MinHoldKeepsClaim,
     /// R12: the end of a lease is not taken out of the count.
     ExpiryStaysCounted,
-    /// R12: the limit is not computed anew when a holder has left.
+    /// R12: the limit is not computed again when a holder has left.
     LimitSticks,
     /// R12: each holder counts for one.
     HoldersWeighOne,
@@ -111,7 +111,7 @@ pub(super) enum Mistake {
     CountedAskShortens,
     /// A client is let in for its ttl, although its process may stand still.
     GrantLastsTtl,
-    /// The same, for one that asks again.
+    /// The answer to a caller that asks again lasts its TTL.
     AgainLastsTtl,
     /// The counted holders of a new phase have the fencing token of the phase before.
     PhaseKeepsFence,

@@ -10,7 +10,7 @@ pub(super) enum Action {
     Begin(usize),
     /// The server executes the client's first request.
     Serve(usize),
-    /// The same, a release that leaves the lock free for clients of another kind.
+    /// A release that leaves the lock free for clients of another kind.
     LeaveFree(usize),
     /// The server executes the first request of a broken connection, and its answer is lost.
     Straggle(usize),

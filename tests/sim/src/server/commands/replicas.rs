@@ -39,7 +39,7 @@ pub(super) fn role(call: &mut Call<'_>) -> Answer {
     }))
 }
 
-/// `WAIT replicas milliseconds`: 0 ms wait for ever.
+/// `WAIT replicas milliseconds`: 0 ms wait forever.
 pub(super) fn wait(call: &mut Call<'_>) -> Answer {
     if !call.state.is_primary() {
         let since = if call.version().is_valkey() { "" } else { "since Redis 4.0 " };

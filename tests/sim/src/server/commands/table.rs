@@ -151,7 +151,7 @@ const CLIENT: [&str; 8] = ["ID", "INFO", "LIST", "GETNAME", "SETNAME", "KILL", "
 const CLIENT_AND_SETINFO: [&str; 9] =
     ["ID", "INFO", "LIST", "GETNAME", "SETNAME", "KILL", "TRACKING", "CACHING", "SETINFO"];
 
-/// Of `CLIENT`, in Valkey 9.
+/// The subcommands of `CLIENT` that Valkey 9 serves then.
 const WHILE_BUSY: [&str; 6] = ["CACHING", "ID", "SETNAME", "GETNAME", "SETINFO", "REPLY"];
 
 fn is_one_of(word: &[u8], names: &[&str]) -> bool {

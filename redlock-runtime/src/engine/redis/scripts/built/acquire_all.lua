@@ -128,7 +128,7 @@ end
 --- @with token, ttl, inbox, kind
 local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)
 -- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
--- stay for ever: without this waiter, it has that of the others, or is gone.
+-- stay forever: without this waiter, it has that of the others, or is gone.
 --- @with queue, me
 -- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
@@ -622,7 +622,7 @@ local function add_holders()
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)

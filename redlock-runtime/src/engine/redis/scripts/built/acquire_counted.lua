@@ -410,7 +410,7 @@ local function add_holders()
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)
@@ -703,7 +703,7 @@ local function may_notify(inbox, text)
   return redis.acl_check_cmd('PUBLISH', inbox, text)
 end
 -- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
--- stay for ever: without this waiter, it has that of the others, or is gone.
+-- stay forever: without this waiter, it has that of the others, or is gone.
 --- @with queue, me
 local function add_waiter(waiters)
   redis.call('ZADD', queue, time(), me)

@@ -609,7 +609,7 @@ local function add_holders()
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)

@@ -123,7 +123,7 @@ end
 local CLAIM_AND_GRACE = '1100'
 
 -- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
--- `notify_waiters` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
+-- `notify_waiters` do it, except for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
 -- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
 -- texts. And each function of the long way takes longer to make than to call.
 
@@ -602,7 +602,7 @@ local function add_holders()
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay for ever.
+  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)

@@ -34,7 +34,7 @@ inbox, kind = inbox or '', kind or ''
 local CLAIM_AND_GRACE = '1100'
 
 -- The short way, for a marked lock: its first waiter gets it, if that one is there. Equals release below: as `give` and
--- `notify_waiters` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
+-- `notify_waiters` do it, except for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
 -- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
 -- texts. And each function of the long way takes longer to make than to call.
 

@@ -1,5 +1,5 @@
 -- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
--- stay for ever: without this waiter, it has that of the others, or is gone.
+-- stay forever: without this waiter, it has that of the others, or is gone.
 --- @with queue, me
 --- @include "queue_ttl"
 --- @include "time"

@@ -46,7 +46,7 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// Of a whole script.
+    /// Reads the names of a whole script.
     pub(super) fn of_script(text: &str) -> Self {
         let mut names = Names::new(text, None, false);
         names.walk();
@@ -55,7 +55,7 @@ impl Names<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// Of a command or an include, as it stands.
+    /// Reads the names of a command or an include, as it stands.
     pub(super) fn of_file(text: &str, is_include: bool, includes: &'a HashMap<String, String>) -> Self {
         let mut names = Self::new(text, Some(includes), is_include);
         names.walk();
@@ -66,7 +66,7 @@ impl<'a> Names<'a> {
         Self { pieces: pieces(text), at: 0, scopes: Vec::new(), includes, is_include, problems: Vec::new() }
     }
 
-    /// Of an include, what it takes and what it declares.
+    /// Reads what an include takes and what it declares.
     fn of_include(text: &str) -> (Vec<String>, Vec<String>) {
         let with = pieces(text).into_iter().find_map(|piece| match piece {
             Piece::With(names) => Some(names),
@@ -318,7 +318,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Of a function.
+    /// Reads the body of a function.
     fn body(&mut self) {
         self.open();
         self.expect("(");

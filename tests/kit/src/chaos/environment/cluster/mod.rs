@@ -4,7 +4,7 @@
 //! Clients, and replicas, reach each node through a proxy of ours: a node announces that port
 //! instead of its own. Nodes talk to each other directly, so a node that is cut off stays primary.
 //!
-//! The promises are those of one server, but for locks that a failover or a flush has forgotten.
+//! The promises are those of one server, except for locks that a failover or a flush has forgotten.
 //! Those excuse two callers inside until the holder notices: the lock cannot be renewed, so a ttl
 //! later at most.
 

@@ -180,7 +180,7 @@ impl Environment for OneServer {
             }
             State::Down(until) if is_over(until) => {
                 self.server.restart();
-                // It has read its rights anew.
+                // It has read its rights again.
                 self.denied_until = None;
                 self.state = State::Well;
             }
