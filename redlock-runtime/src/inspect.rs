@@ -490,6 +490,11 @@ impl LockManager {
     /// For an operator who knows that a holder hangs. Writes of its body may still be in flight;
     /// only [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
+    /// The request is sent again when its connection breaks. Where the server does not allow
+    /// `CLIENT KILL`, the first request may still arrive later and take the lock from the next
+    /// holder, also after this call has returned. [`force_release_from`](Self::force_release_from)
+    /// takes it from no later holder.
+    ///
     /// # Errors
     ///
     /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
