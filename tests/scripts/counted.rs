@@ -796,3 +796,17 @@ pub(crate) fn a_waiter_is_told_when_enough_permits_are_free() {
     assert_eq!((&**kind, token), ("next", &waits.token));
     assert!((200..=302).contains(left), "{left}");
 }
+
+/// The lock says when the last of those inside ends, so that the waiter does not ask again and again.
+#[test]
+pub(crate) fn one_that_takes_more_than_those_inside_allow_waits_for_the_last_of_them() {
+    let mut scripts = Scripts::start();
+    scripts.listen("one");
+    let inside = scripts.caller(2, 5000, "one");
+    assert!(matches!(scripts.ask(&inside, "0"), Answer::Inside { .. }));
+    let waits = Caller { weight: 3, ..scripts.caller(3, 5000, "one") };
+    for how in ["join", "again"] {
+        let answer = scripts.ask(&waits, how);
+        assert!(matches!(answer, Answer::Busy { left: 4000..=5001, .. }), "{how}: {answer:?}");
+    }
+}

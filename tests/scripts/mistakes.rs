@@ -40,6 +40,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("includes/add_holders", "(extra > 0 and 1 or limit)", "limit", random),
     mistake("includes/limits_of", "(tonumber(its_weight) or 1) - 1", "0", random),
     mistake("includes/number_of", "tonumber(its_weight) or 1, label", "1, label", random),
+    mistake("includes/counted", "math.min(missing, inside)", "missing", counted::one_that_takes_more_than_those_inside_allow_waits_for_the_last_of_them),
     mistake("includes/counted", "if missing < 1 then return i - 1 end", "do return i - 1 end", random),
     mistake("includes/counted", "if limit == 1 and number ~= 1 then read_limits() end", "", counted::a_waiter_is_told_when_enough_permits_are_free),
     mistake("commands/acquire_counted", "taken + (tonumber(its_weight) or 1)", "taken + 1", random),

@@ -135,7 +135,8 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) 
     let request = match hold.allows {
         0 => request.shared(),
         1 => request,
-        permits => request.permits(permits),
+        permits if hold.takes == 1 => request.permits(permits),
+        permits => request.permits(permits).take(hold.takes),
     };
     let request = request.ttl(Duration::from_millis(hold.ttl)).label(format!("call-{id}")).renew(hold.renew);
     let request = match hold.wait {

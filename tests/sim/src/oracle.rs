@@ -10,7 +10,7 @@ use redlock_runtime::{LockError, LockGuard, Term};
 
 use crate::commands::Commands;
 use crate::promises::{Broken, Promises, Stored};
-use crate::room::{Room, allow};
+use crate::room::{Room, Want, allow};
 use crate::world::{ProcessId, World};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -64,8 +64,7 @@ pub struct Violation {
 struct Known {
     process: ProcessId,
     keys: Vec<String>,
-    /// How many may be inside with it: see `Hold`.
-    allows: u32,
+    want: Want,
     began: u64,
     inherits: bool,
     phase: Phase,
@@ -145,8 +144,8 @@ pub struct Oracle {
     fences: BTreeMap<String, (u64, CallId)>,
     /// The keys that a caller has had alone since then.
     is_phase_over: BTreeSet<String>,
-    /// By key and what a caller allows: since when there is room for it.
-    room_since: BTreeMap<(String, u32), u64>,
+    /// By key and what a caller wants: since when there is room for it.
+    room_since: BTreeMap<(String, Want), u64>,
     /// By key and call that has it: since when.
     held_since: BTreeMap<(String, CallId), u64>,
     /// By key: when it may have been lost.
@@ -339,7 +338,7 @@ impl Oracle {
         let known = Known {
             process,
             keys,
-            allows: self.promises.as_ref().map_or(1, |promises| promises.allows(call)),
+            want: self.promises.as_ref().map_or(Want::ALONE, |promises| promises.want(call)),
             began: now,
             inherits,
             phase: Phase::Waiting,
@@ -455,7 +454,7 @@ impl Oracle {
             return;
         }
         let (keys, allows) =
-            self.calls.get(&call).map(|known| (known.keys.clone(), known.allows)).unwrap_or_default();
+            self.calls.get(&call).map(|known| (known.keys.clone(), known.want.allows)).unwrap_or_default();
         for key in keys {
             let is_phase_over = self.is_phase_over.remove(&key);
             if allows == 1 {
@@ -659,7 +658,7 @@ impl Oracle {
         for (key, mut holders) in inside {
             holders.retain(|(_, known, _)| !self.may_have_lost(key, known));
             holders.sort_by_key(|(_, _, since)| *since);
-            if !allow(holders.iter().map(|(_, known, _)| known.allows), holders.len()) {
+            if !allow(holders.iter().map(|(_, known, _)| known.want)) {
                 let calls: Vec<_> = holders.iter().map(|(call, ..)| call.to_string()).collect();
                 found = Some(format!("calls {} are inside of {key}", calls.join(" and ")));
             }
@@ -737,14 +736,14 @@ impl Oracle {
 
     /// Since when there is room for a caller, and for those of its process that came before, or these
     /// have gone: where the server has no queue, they ask first.
-    fn has_room_since(&self, waiter: &Known, key: &str, rooms: &BTreeMap<u32, u64>) -> Option<u64> {
+    fn has_room_since(&self, waiter: &Known, key: &str, rooms: &BTreeMap<Want, u64>) -> Option<u64> {
         let in_front = self.calls.values().filter(|known| {
             known.process == waiter.process
                 && known.keys.iter().any(|other| other == key)
                 && known.began <= waiter.began
         });
         let since = in_front.map(|known| match known.phase {
-            Phase::Waiting => rooms.get(&known.allows).copied(),
+            Phase::Waiting => rooms.get(&known.want).copied(),
             Phase::Inside { since, .. } => Some(since),
             Phase::Ended { at } => Some(at),
             Phase::Pausing => Some(0),
@@ -756,10 +755,10 @@ impl Oracle {
         let mut found = None;
         for lock in seen {
             let mut rooms = BTreeMap::new();
-            for allows in self.calls.values().map(|known| known.allows).collect::<BTreeSet<_>>() {
-                let place = (lock.key.clone(), allows);
-                if lock.room.is_for(allows) {
-                    rooms.insert(allows, *self.room_since.entry(place).or_insert(now));
+            for want in self.calls.values().map(|known| known.want).collect::<BTreeSet<_>>() {
+                let place = (lock.key.clone(), want);
+                if lock.room.is_for(want) {
+                    rooms.insert(want, *self.room_since.entry(place).or_insert(now));
                 } else {
                     self.room_since.remove(&place);
                 }
@@ -785,7 +784,7 @@ impl Oracle {
                                 > passed.max(CLAIM + poll) + slack
                         };
                         // First what is quickly seen.
-                        if rooms.get(&known.allows).is_some_and(|since| is_long(*since))
+                        if rooms.get(&known.want).is_some_and(|since| is_long(*since))
                             && self.has_room_since(known, &lock.key, &rooms).is_some_and(is_long)
                         {
                             found = Some(("no waiter sleeps beside a lock with room", *call, &lock.key));

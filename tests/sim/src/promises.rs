@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::oracle::{CallId, poll_behind};
 use crate::plan::{BodyEnds, Call, Fault, Hold, Plan, Topology, What};
-use crate::room::{Room, allow};
+use crate::room::{Room, Want, allow};
 use crate::server::Version;
 use crate::world::{ProcessId, ServerId, World};
 
@@ -107,8 +107,8 @@ struct Key {
     astray: BTreeMap<CallId, u64>,
     /// The calls that were seen to have it at the last look.
     holders: BTreeSet<CallId>,
-    /// By what a waiter allows: since when there is room for it, where several may have the lock.
-    room_since: BTreeMap<u32, u64>,
+    /// By what a waiter wants: since when there is room for it, where several may have the lock.
+    room_since: BTreeMap<Want, u64>,
     /// When a call last came in or left.
     changed: u64,
     /// When it was last looked at.
@@ -214,10 +214,14 @@ impl Promises {
         Self { server: Some(server), ..self }
     }
 
-    /// How many may be inside with that caller.
+    /// What that caller wants of its lock.
     #[must_use]
-    pub fn allows(&self, call: CallId) -> u32 {
-        self.hold(call).map_or(1, |hold| hold.allows)
+    pub fn want(&self, call: CallId) -> Want {
+        self.hold(call).map_or(Want::ALONE, Hold::want)
+    }
+
+    fn allows(&self, call: CallId) -> u32 {
+        self.want(call).allows
     }
 
     /// Several may have the lock.
@@ -376,11 +380,10 @@ impl Promises {
         let key = self.only_key(call).filter(|_| self.keeps_rates)?;
         let keeps = |(other, at): &(CallId, u64)| {
             let min_hold = self.hold(*other)?.min_hold? * MILLISECOND;
-            (now + MILLISECOND < at + min_hold).then(|| self.allows(*other))
+            (now + MILLISECOND < at + min_hold).then(|| self.want(*other))
         };
         let kept: Vec<_> = self.keys.get(&key)?.begins.iter().filter_map(keeps).collect();
-        let count = kept.len() + 1;
-        let is_kept = count == 1 || allow(kept.into_iter().chain([self.allows(call)]), count);
+        let is_kept = kept.is_empty() || allow(kept.iter().copied().chain([self.want(call)]));
         (!is_kept).then(|| ("no more begin in a min_hold than there are permits", format!("call {call}")))
     }
 
@@ -719,16 +722,16 @@ impl Promises {
     /// A waiter enters at once when there is room for it, and for the one in front of all.
     fn look_at_room(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         let is_told = !lock.is_deserted && !lock.is_unwatched;
-        let kinds: BTreeSet<_> = (0..self.plan.calls.len()).map(|call| self.allows(call)).collect();
+        let kinds: BTreeSet<_> = (0..self.plan.calls.len()).map(|call| self.want(call)).collect();
         let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
         let key = self.keys.entry(lock.key).or_default();
         key.was_foreign = lock.is_foreign || lock.room.is_free() && key.was_foreign;
         key.is_deserted = lock.is_deserted;
-        for allows in kinds {
-            if lock.room.is_for(allows) && is_told && !key.was_foreign {
-                key.room_since.entry(allows).or_insert(now);
+        for want in kinds {
+            if lock.room.is_for(want) && is_told && !key.was_foreign {
+                key.room_since.entry(want).or_insert(now);
             } else {
-                key.room_since.remove(&allows);
+                key.room_since.remove(&want);
             }
         }
         if !self.is_even || !self.hands_over || self.clock_goes_back {
@@ -746,7 +749,7 @@ impl Promises {
             ));
         }
         let (waiter, _) = self.calls.iter().find(|(call, known)| {
-            let since = key.room_since.get(&self.allows(**call));
+            let since = key.room_since.get(&self.want(**call));
             known.phase == Phase::Waiting
                 && self.only_key(**call) == Some(lock.key)
                 && runs(known.process)

@@ -6,6 +6,27 @@ use crate::server::{Bytes, Server};
 /// The first byte of the value of a lock that several may have.
 const COUNTED: u8 = b'%';
 
+/// What a caller wants of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Want {
+    /// How many may be inside with it, itself included: 1 for an exclusive lock, 0 for any number.
+    pub allows: u32,
+    /// For how many it counts.
+    pub takes: u32,
+}
+
+impl Want {
+    /// The lock alone.
+    pub const ALONE: Self = Self { allows: 1, takes: 1 };
+
+    /// Reads `10`, or `10x3` for a caller that takes three of ten permits.
+    fn read(text: &[u8]) -> Option<Self> {
+        let mut numbers = text.split(|byte| *byte == b'x');
+        let allows = number(numbers.next()?)?;
+        Some(Self { allows, takes: numbers.next().map_or(Some(1), number)? })
+    }
+}
+
 /// What a server stores of a lock.
 #[derive(Default)]
 pub struct Room {
@@ -13,10 +34,10 @@ pub struct Room {
     pub is_counted: bool,
     /// The callers that have it, as far as their labels tell.
     pub holders: Vec<CallId>,
-    /// What each of those that have it allows: 1 also for a client of another kind.
-    inside: Vec<u32>,
-    /// What the first waiter allows that hears of its turn.
-    first: Option<u32>,
+    /// What each of those that have it wants: the lock alone also for a client of another kind.
+    inside: Vec<Want>,
+    /// What the first waiter wants that is notified of its turn.
+    first: Option<Want>,
 }
 
 impl Room {
@@ -32,17 +53,18 @@ impl Room {
         };
         let mut waiters = queue.iter().map(|(member, _)| parts(member));
         let first = waiters.find(|parts| parts.get(2).is_some_and(|inbox| is_heard(inbox)));
-        let first = first.map(|parts| parts.get(3).and_then(|kind| number(kind.get(1..)?)).unwrap_or(1));
+        let first = first
+            .map(|parts| parts.get(3).and_then(|kind| Want::read(kind.get(1..)?)).unwrap_or(Want::ALONE));
         if value.first() != Some(&COUNTED) {
             let holders = caller_of(value).into_iter().collect();
-            return Some(Self { is_counted: false, holders, inside: vec![1], first });
+            return Some(Self { is_counted: false, holders, inside: vec![Want::ALONE], first });
         }
         let mut room = Self { is_counted: true, first, ..Self::default() };
         for (member, ends) in beside(server, now, key, "%queue%holders") {
             let parts = parts(&member);
             if ends > server.time(now) {
                 room.holders.extend(caller_of(parts[0]));
-                room.inside.push(parts.get(1).and_then(|allows| number(allows)).unwrap_or(1));
+                room.inside.push(parts.get(1).and_then(|want| Want::read(want)).unwrap_or(Want::ALONE));
             }
         }
         Some(room)
@@ -54,22 +76,22 @@ impl Room {
         self.inside.is_empty()
     }
 
-    /// One that allows so many could enter, and does not have to wait behind the first waiter.
+    /// A caller that wants this could enter, and does not have to wait behind the first waiter.
     #[must_use]
-    pub fn is_for(&self, allows: u32) -> bool {
-        self.has(allows) && self.first.is_none_or(|first| self.has(first))
+    pub fn is_for(&self, want: Want) -> bool {
+        self.has(want) && self.first.is_none_or(|first| self.has(first))
     }
 
-    fn has(&self, allows: u32) -> bool {
-        let count = self.inside.len() + 1;
-        self.is_free() || allow(self.inside.iter().copied().chain([allows]), count)
+    fn has(&self, want: Want) -> bool {
+        self.is_free() || allow(self.inside.iter().copied().chain([want]))
     }
 }
 
-/// Each of these, with 0 for any number, allows that so many are inside.
+/// True if each of these allows that all of them are inside.
 #[must_use]
-pub fn allow(each: impl IntoIterator<Item = u32>, count: usize) -> bool {
-    each.into_iter().all(|most| most == 0 || usize::try_from(most).is_ok_and(|most| count <= most))
+pub fn allow(each: impl Iterator<Item = Want> + Clone) -> bool {
+    let count: u64 = each.clone().map(|want| u64::from(want.takes)).sum();
+    each.into_iter().all(|want| want.allows == 0 || count <= u64::from(want.allows))
 }
 
 /// The number in the label of the caller whose token it is.

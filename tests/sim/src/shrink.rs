@@ -70,7 +70,7 @@ fn leave_out<T: Clone>(
 fn with_one_alone(plan: &Plan, call: usize) -> Plan {
     let mut plan = plan.clone();
     if let Some(What::Hold(hold)) = plan.calls.get_mut(call).map(|call| &mut call.what) {
-        hold.allows = 1;
+        (hold.allows, hold.takes) = (1, 1);
     }
     plan
 }

@@ -51,6 +51,16 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "several-permits-count-for-one",
+        wrong: "A caller that takes several permits counts for one, whoever asks.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            HAS_ROOM_LUA,
+            "return most == 0 or inside + extra + weight <= most",
+            "return most == 0 or inside + 1 <= most",
+        )],
+    },
+    Mutant {
         name: "one-more-than-allowed",
         wrong: "One more enters than all that are inside allow.",
         violates: EXCLUSION,

@@ -110,6 +110,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         ttl,
         fenced: true,
         allows: 1,
+        takes: 1,
         wait: match random.u32(0..6) {
             0 => Some(0),
             1 => None,

@@ -20,6 +20,7 @@ use self::kinds::{KINDS, Kind, drawn};
 use self::matters::{MATTERS, Matter};
 use self::stuck::STUCK;
 use crate::mutants::Mutant;
+use crate::room::Want;
 use crate::server::Version;
 use crate::world::{CutKind, Latency};
 
@@ -176,6 +177,8 @@ pub struct Hold {
     pub fenced: bool,
     /// How many may be inside with it, itself included: 1 for an exclusive lock, 0 for any number.
     pub allows: u32,
+    /// For how many it counts, of those that it allows.
+    pub takes: u32,
     /// The longest wait; `None` forever.
     pub wait: Option<u64>,
     /// The caller drops the call after so long, if it has no lock then. One with a body that runs once
@@ -222,6 +225,7 @@ impl Hold {
             ttl: 10_000,
             fenced: true,
             allows: 1,
+            takes: 1,
             wait: None,
             leaves_after: None,
             hold: 0,
@@ -244,6 +248,12 @@ impl Hold {
 
 impl Hold {
     /// Several keys, a ticket, a tick, a body that runs once and an election are for one caller alone.
+    /// What it wants of its lock.
+    #[must_use]
+    pub fn want(&self) -> Want {
+        Want { allows: self.allows, takes: self.takes }
+    }
+
     fn may_share(&self) -> bool {
         self.keys.len() == 1
             && self.tick.is_none()
@@ -490,6 +500,21 @@ impl Plan {
         let mut random = Rng::with_seed(!self.seed);
         if random.u32(0..4) == 0 && !matches!(self.topology, Topology::Quorum(..)) {
             self.mix_kinds(&mut random);
+        }
+        self.weigh(&mut Rng::with_seed(self.seed.rotate_left(32)));
+    }
+
+    /// In one of four plans, some that share their locks take several permits. It is drawn by itself.
+    fn weigh(&mut self, random: &mut Rng) {
+        if random.u32(0..4) > 0 {
+            return;
+        }
+        for call in &mut self.calls {
+            if let What::Hold(hold) = &mut call.what
+                && hold.allows > 1
+            {
+                hold.takes = random.u32(1..=hold.allows);
+            }
         }
     }
 

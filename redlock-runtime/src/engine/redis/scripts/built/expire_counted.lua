@@ -153,7 +153,8 @@ end
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
   local missing = inside + extra + weight - math.max(least(number, limit), 1)
-  if extra == 0 or missing < 1 then return math.max(missing - 1, 0) end
+  -- Where each counts for one. One that takes more than they allow waits for all.
+  if extra == 0 or missing < 1 then return math.max(math.min(missing, inside) - 1, 0) end
   local members = redis.call('ZRANGE', holders, 0, missing - 1)
   for i = 1, #members do
     missing = missing - weight_of(members[i])
