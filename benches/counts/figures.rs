@@ -13,8 +13,8 @@ const MORE: u64 = 20;
 /// How much more is allowed where the server or the processor is another one: of the ratio to what is written by hand.
 const MORE_ELSEWHERE: u64 = 50;
 
-/// How much more is allowed for a way with many tasks.
-const MORE_OF_MANY_TASKS: u64 = 100;
+/// How much more is allowed for a way whose runs differ.
+const MORE_WHERE_RUNS_DIFFER: u64 = 100;
 
 const HEAD: &str = "\
 # Instructions of one lock, counted by `cargo bench --bench counts`, which explains them; `-- --write` writes this file.
@@ -147,7 +147,7 @@ impl Judged<'_> {
         }
         let Some(before) = self.file.find(now) else { return "GROWN: it is not in the file".to_owned() };
         let more = |more| {
-            if way(&now.way).is_some_and(|way| way.has_many_tasks) { MORE_OF_MANY_TASKS } else { more }
+            if way(&now.way).is_some_and(|way| way.varies) { MORE_WHERE_RUNS_DIFFER } else { more }
         };
         // A machine brings its own server, each build of which executes other instructions.
         if is_same_processor && (is_same_server || now.of == "client") {

@@ -1,6 +1,6 @@
 //! The instructions that a lock costs the client and the server, in each of the ways to use one,
 //! counted by callgrind, beside the figures in `figures.txt`: a figure that has grown by more than
-//! 2 % is red until the file is changed.
+//! 2 % is red until the file is changed; 10 % where two runs of the same code differ.
 //!
 //! Behind a figure of the server stands how many times it is what is indispensable, which
 //! `by_hand.rs` does, and how many times it should be at most. That ratio is compared with the one in

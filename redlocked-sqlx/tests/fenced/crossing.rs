@@ -38,7 +38,7 @@ async fn crossing<B: Bank>(bank: &B, rounds: u32, is_new: bool, commits: bool) -
                     match record(&mut tx, fence).await {
                         Ok(()) => {}
                         Err(error) if error.is_fenced() => break,
-                        Err(error) => return Some(error.to_string()),
+                        Err(error) => return Some(format!("{error:?}")),
                     }
                 }
                 if commits {
