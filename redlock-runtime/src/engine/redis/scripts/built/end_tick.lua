@@ -212,7 +212,7 @@ if value == token .. '!' and (not ARGV[8] or kind == 'unfenced') and (how == '0'
           local behind = to and string.byte(member, to + 1)
           if not to or behind and behind ~= 124 then to_tell[#to_tell + 1] = member end
         end
-        -- Where both that are told are of its process, and it is not the one that releases, another one is told.
+        -- If both to notify are of its process, and another process releases, the first of a third process is notified, too.
         if third and next_inbox ~= inbox and not to_tell[1] then to_tell[1] = first_behind(next_inbox) end
         for i = 1, #to_tell do
           -- The beginning of MEMBER.
