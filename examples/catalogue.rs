@@ -32,7 +32,7 @@ const URL: &str = "REDIS_URL";
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// Says that it reads, and does so until it is told to go on.
+/// Prints that it reads, and keeps the lock until its parent writes a line.
 #[distributed_lock(key = "catalogue:{shop}", shared, wait = "30s")]
 fn read(shop: &str, file: &Path) -> Result<(), Failed> {
     let catalogue = fs::read_to_string(file)?;

@@ -57,7 +57,7 @@ async fn charge(locks: LockManager, order: u64, cents: u64) -> Result<Receipt, L
     Ok(Receipt { order, cents, by })
 }
 
-/// Charges each order that it is told of: two numbers on a line.
+/// Charges each order that it reads from its input: two numbers on a line.
 #[tokio::main(flavor = "current_thread")]
 async fn shop(url: &str) -> Result<(), Box<dyn Error>> {
     let locks = LockManager::builder(url).prefix("charge-example:").connect().await?;

@@ -136,7 +136,7 @@ impl Drop for Process {
     }
 }
 
-/// What a client of the web process hears.
+/// The response that a client of the web process gets.
 fn export(address: &str, id: u64) -> Outcome<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(

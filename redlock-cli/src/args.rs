@@ -356,7 +356,7 @@ pub(crate) struct RunArgs {
     /// does, or when the command fails. Ends when the command ends with 0
     #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "ticks"])]
     pub(crate) leader: bool,
-    /// What `redlocked leader` and other processes are told of this leader, such as its address
+    /// What `redlocked leader` and other processes show of this leader, such as its address
     #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
     pub(crate) announce: Option<String>,
     /// The longest to wait for the lock. Default: without a limit

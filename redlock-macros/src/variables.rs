@@ -25,8 +25,8 @@ pub(crate) struct Variable<'a> {
 }
 
 impl Variable<'_> {
-    /// True where the variable, or a field of it, is passed on by value. Whether a method takes its
-    /// receiver by value is told by the method's name.
+    /// True where the variable, or a field of it, is passed on by value. The name of a method says
+    /// whether it takes its receiver by value.
     pub(crate) fn is_taken(&self) -> bool {
         if self.in_macro || is_punct(self.before.last(), "&") || is_word(self.before.last(), "mut") {
             return false;

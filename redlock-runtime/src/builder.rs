@@ -561,8 +561,8 @@ impl LockManagerBuilder {
     /// the same time. A panic in it is caught, and leaves a line in the log with the feature
     /// `tracing`; a program that is built with `panic = "abort"` ends.
     ///
-    /// An acquired lock is told before the body runs, and a loss after that. A release is not told,
-    /// nor is the end of a process. With a second call, the last callback counts.
+    /// `Acquired` fires before the body runs; `Lost` fires later, if at all. A release and the end
+    /// of a process fire no event. With a second call, the last callback counts.
     ///
     /// # Examples
     ///

@@ -153,8 +153,8 @@ impl LockInfo {
     }
 
     /// True when both show the same call that holds the lock, not only the same process and
-    /// function. Clients of another kind are told apart by what they wrote into the key. Of a lock
-    /// that several hold together, true while it was not free in between.
+    /// function. Clients of another kind differ if they wrote different values into the key. For a
+    /// lock that several hold together, true while it was not free in between.
     ///
     /// # Examples
     ///

@@ -2,8 +2,8 @@
 //!
 //! The lock says who runs; a record beside it says what was done. The first caller takes the lock
 //! and has the record begun in one step, runs the body, and stores its result in the step that
-//! releases the lock. Whoever asks later, or has waited, is told the result in the place of the
-//! lock. [`ResultCodec`] says how a result is written, [`Json`] by default.
+//! releases the lock. Whoever asks later, or has waited, gets the result in place of the lock.
+//! [`ResultCodec`] says how a result is written, [`Json`] by default.
 
 mod faithful;
 mod spawned;

@@ -2,8 +2,8 @@
 //!
 //! An async body is registered while it is polled, and a sync body while it runs. So a task keeps
 //! its locks whichever thread polls it next, and a task that a body spawns has none of them. A sync
-//! body may run a whole runtime: the tasks of tokio that it polls are told from the body by their
-//! ids.
+//! body may run a whole runtime: the ids of the tokio tasks that it polls distinguish them from
+//! the body.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -544,10 +544,10 @@ impl LockRequest {
     /// [`release`](crate::LockGuard::release), and is not concerned.
     ///
     /// The release is sent before the call returns, and the next request of this process follows it
-    /// on the same connection. **Others may not have it yet:** whoever is told by this caller to go
-    /// on may find the lock still held, for about a round trip. So does another manager, also in
-    /// this process, and the next call with one try, when the connection broke in between. Where
-    /// the order matters, wait for the release.
+    /// on the same connection. **Others may not have it yet:** a process that this caller notifies
+    /// may find the lock still held, for about a round trip. So may another manager, also in this
+    /// process, and the next call with one try, when the connection broke in between. Where the
+    /// order matters, wait for the release.
     ///
     /// A release that fails is tried again until the ttl is over, as that of a dropped guard is;
     /// a loss that the release finds is in metrics and logs.
@@ -559,7 +559,7 @@ impl LockRequest {
     ///
     /// A body that runs once waits all the same: its result is stored with the release.
     ///
-    /// With [`OnLost::Error`], whose caller hears what the release finds, it is refused with
+    /// With [`OnLost::Error`], whose caller gets what the release finds, it is refused with
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples

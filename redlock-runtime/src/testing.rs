@@ -30,7 +30,7 @@ pub(crate) fn global_here() -> Option<LockManager> {
 /// feature `testing`.
 ///
 /// What it does concerns the node: every manager of the same `memory://` name, and none of another
-/// name. No call waits or blocks. An engine hears of it when its runtime runs it next: an async
+/// name. No call waits or blocks. An engine processes it when its runtime runs it next: an async
 /// test awaits something, such as the call under test.
 ///
 /// [Testing](../../redlocked/docs/testing/index.html) shows whole tests.
@@ -321,7 +321,7 @@ impl Testing {
     }
 
     /// Takes the lock away from its holder, as [`force_release`](LockManager::force_release) of
-    /// another process does: the holder hears of it with
+    /// another process does: the holder loses it with
     /// [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), and the next waiter gets the
     /// lock. Returns the holder; `None` when the lock is free.
     ///

@@ -19,7 +19,7 @@ const ABOUT: u64 = 2_000;
 /// So long a process takes at most to connect again, on a busy machine.
 const RECONNECTS: u64 = 2_500_000;
 
-/// What is found is told with so many commands before it.
+/// A finding is printed with so many commands before it.
 const STORY: usize = 60;
 
 /// Times in microseconds of the server's clock.

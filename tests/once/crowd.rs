@@ -54,9 +54,9 @@ fn a_thousand_waiters_are_one_run_and_one_read_each() {
         }
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         let sent = calls(&server, "evalsha") + calls(&server, "eval") - before;
-        // One to store the result, one for each waiter, one to give the lock back for each of those
-        // that were granted it between the crowds that are told together, and what waiters ask that
-        // are first.
+        // One to store the result; one for each waiter; one to release the lock for each waiter
+        // that was granted it between the crowds that get the result together; and the requests of
+        // the first waiters.
         assert!(sent >= u64::from(WAITERS) && sent <= u64::from(WAITERS) + 40, "{sent} scripts");
         until("the lock is free", async || managers[0].inspect("k").await.unwrap().is_none()).await;
         until("the queue is gone", async || server.keys().iter().all(|key| !key.ends_with("%queue"))).await;

@@ -12,7 +12,7 @@ use redlocked::{LockError, LockManager, OnLost};
 
 use crate::{DAY, until};
 
-/// Runs a body once, with a lease of a second, that ends when it is told to, or never.
+/// Runs a body once, with a lease of a second. The body ends when the test says so, or never.
 #[test]
 #[ignore = "runs in a worker process"]
 fn worker() {

@@ -549,7 +549,7 @@ fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_em
             scope.spawn(move || {
                 let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
                 while !stop.load(order) {
-                    // One that was under way hears of the change.
+                    // A request that was under way learns of the change.
                     if request().run_value_blocking(|_| ()).is_ok() {
                         grants.fetch_add(1, order);
                     }

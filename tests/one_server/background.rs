@@ -268,7 +268,7 @@ fn a_lock_that_was_handed_over_is_not_released() {
     eventually("no key is left", || server.keys().is_empty());
 }
 
-/// Who is told of its end finds it done, whatever the manager says of releases.
+/// A caller that learns of its end finds it done, whatever the manager says of releases.
 #[test]
 fn a_tick_that_was_missed_is_run_again_and_one_that_was_run_is_not() {
     let server = RedisServer::start();

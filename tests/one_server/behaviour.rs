@@ -961,7 +961,7 @@ fn a_holder_shows_since_when_it_has_the_lock(backend: &Backend) {
         let granted = SystemTime::now();
         guard.release_blocking().unwrap();
         guard = waiter.join().unwrap();
-        // Its process may have passed it on: then the server is told.
+        // Its process may have passed it on: then a renewal names the holder.
         let mut seen = None;
         eventually("it is seen", || {
             let info = operator.inspect_blocking("k").unwrap();

@@ -156,7 +156,7 @@ fn worker() {
     exit(0);
 }
 
-/// A service that is told to stop while its handlers hold locks.
+/// A service that receives a signal to stop while its handlers hold locks.
 #[cfg(unix)]
 fn handlers(locks: &LockManager) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

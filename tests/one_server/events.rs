@@ -1,4 +1,4 @@
-//! The callback of a manager: what it is told of gains, losses and busy locks.
+//! The callback of a manager: its events for acquired, lost and busy locks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -113,7 +113,7 @@ fn one_that_is_forced_from_its_holder_has_the_time() {
     assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
 }
 
-/// The server hears of it 50 ms later.
+/// A renewal names the new holder to the server 50 ms later.
 #[test]
 fn one_that_its_process_passes_on_has_the_time_of_that() {
     for cohort in [0, 8] {

@@ -1,4 +1,4 @@
-//! What a caller hears at the limit of its wait.
+//! The error that a caller gets at the limit of its wait.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -280,8 +280,8 @@ fn several_keys_have_one_limit_also_far_from_the_server() {
     });
 }
 
-/// Whoever finds a lock busy is told for how long it is usually held: the lease of a lock that is
-/// renewed says nothing of that.
+/// The error of a busy lock says for how long it is usually held: the lease of a renewed lock does
+/// not show that.
 #[test]
 fn a_busy_caller_is_told_of_the_usual_hold_of_its_template_and_not_of_the_lease() {
     const BODY: Duration = Duration::from_millis(300);

@@ -1,5 +1,5 @@
-//! What the caller of a body hears whose lock was lost: in the middle, where the holder has
-//! noticed, or just before the end, where only the release finds out.
+//! What the caller of a body gets when the lock was lost: in the middle, when the holder has
+//! noticed, or just before the end, when only the release notices.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use kit::{LIMIT, RedisServer, SECOND, connect, eventually};
 use redlocked::{LockError, LockManager, LockRequest, LostReason, OnLost, distributed_lock};
 
-/// A body and its thief: another client overwrites the key. `noticed`: the holder hears of it
+/// A body and its thief: another client overwrites the key. `noticed`: the holder learns of it
 /// before its body ends.
 struct Theft<'a> {
     server: &'a RedisServer,

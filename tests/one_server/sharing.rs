@@ -346,7 +346,8 @@ fn dead_waiters_do_not_count_as_a_full_queue() {
     }
 }
 
-/// Each of its calls makes the key last for longer, and then for less long again: the others are told.
+/// Each of its calls makes the key last for longer, and then for less long again: the server
+/// notifies the others.
 #[test]
 fn brief_calls_with_a_longer_ttl_cost_the_other_holders_little() {
     const CALLS: u64 = 500;

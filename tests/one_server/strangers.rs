@@ -193,7 +193,8 @@ fn what_speaks_tls_is_told_from_what_says_nothing() {
     );
 }
 
-/// A proxy that ends its client's connection when it reads this word, as long as it is told to.
+/// A proxy that closes its client's connection when it reads this word, while the test wants it
+/// to.
 fn that_closes_at(word: &'static str, port: u16, at_most: usize) -> (u16, Arc<AtomicUsize>) {
     let closed = AtomicUsize::new(0);
     fake(move |client| {

@@ -12,7 +12,7 @@ use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Ticket};
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Takes the lock with the ttl of its first number, gives it away for the time of the second one,
-/// and leaves the ticket on the server. Then it is told to end.
+/// and leaves the ticket on the server. Then the test ends it.
 #[test]
 #[ignore = "runs in a worker process"]
 fn worker() {

@@ -152,7 +152,8 @@ pub(crate) fn a_stuck_process_costs_one_claim_whatever_its_callers_wait_for() {
     let (waiter, _) = scripts.waiting(0, LONG, "one");
     assert!(scripts.leave(&writer));
     scripts.only_inside(&[&of_the_stuck[0], &of_the_stuck[1]]);
-    // Both that are told are of the stuck process: the first behind them is told, too.
+    // Both notified waiters belong to the stuck process, so the first behind them is notified,
+    // too.
     let hint = scripts.pushes("one").pop().unwrap();
     assert!(hint.0 == "next" && hint.1 == waiter.token && (900..=1001).contains(&hint.2), "{hint:?}");
     pass(hint.2 as u64 + 1);
@@ -169,11 +170,12 @@ pub(crate) fn a_first_waiter_that_does_not_answer_is_passed_over_after_a_claim()
     let (inside, _) = scripts.inside(0, LONG, "one");
     let (writer, _) = scripts.waiting(1, LONG, "stopped");
     let (permit, _) = scripts.waiting(3, LONG, "stopped");
-    // A reader behind it has room: the writer is told to ask, and the reader asks again after a claim.
+    // A reader behind it has room: the writer is notified to ask, and the reader asks again after
+    // a claim.
     let (reader, left) = scripts.waiting(0, LONG, "two");
     assert!((900..=1_000).contains(&left), "{left}");
     assert_eq!(scripts.pushes("stopped"), [("next".to_owned(), writer.token.clone(), 0)]);
-    // It is told once, whoever asks, and others that ask do not answer for it.
+    // It is notified once, whoever asks, and others that ask do not answer for it.
     let (other, left) = scripts.waiting(0, LONG, "three");
     assert!((1..=1_000).contains(&left), "{left}");
     let (late, _) = scripts.waiting(1, LONG, "three");

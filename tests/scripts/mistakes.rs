@@ -246,7 +246,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("commands/release", "is_fenced and '' or followers_of(", "followers_of(", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/release", "' .. mark .. followers .. '", "' .. mark .. '", short_ways::a_release_does_the_same_the_short_way_and_the_long_way),
     mistake("commands/acquire", "or not holder and string.byte(value) ~= COUNTED", "or not holder", random),
-    // The phase, and what is told.
+    // The phase, and what is published.
     mistake("includes/counted", "return ends and math.max(math.ceil(ends - now_ms()), 0) or 0", "return 0", random),
     mistake(
         "includes/notify_each",

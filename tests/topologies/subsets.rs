@@ -16,8 +16,8 @@ enum Node {
 }
 
 /// Each node is well, slow or dead, in every combination. Where a majority lives, a lock is taken,
-/// held against others and given back; where it does not, a caller hears so, and no node keeps
-/// anything.
+/// held against others and given back; where it does not, the caller gets an error, and no node
+/// keeps anything.
 fn every_subset_of_slow_and_dead_nodes(nodes: usize) {
     const ROUND_TRIP: Duration = Duration::from_millis(40);
     let quorum = Quorum::durable(nodes);

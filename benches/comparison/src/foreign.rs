@@ -1,5 +1,5 @@
-//! The locks of other languages, each in a process of its own, which is told what to do line by
-//! line, in JSON.
+//! The locks of other languages, each in its own process, which reads its commands as lines of
+//! JSON.
 //!
 //! | we say | it answers |
 //! | --- | --- |

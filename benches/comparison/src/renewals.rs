@@ -205,7 +205,7 @@ impl Hold {
         self.watch_while(take).await.0
     }
 
-    /// The cheapest renewal: no timer for each lock, and no caller is told of a loss.
+    /// The cheapest renewal: it has no timer for each lock, and notifies no caller of a loss.
     async fn by_hand(&self) -> Value {
         const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
              return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";

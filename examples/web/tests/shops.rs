@@ -31,7 +31,7 @@ enum Outcome {
     InvalidName,
 }
 
-/// What a client hears.
+/// The response that a client gets.
 #[derive(Debug)]
 struct Answer {
     outcome: Outcome,

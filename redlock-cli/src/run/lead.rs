@@ -35,8 +35,8 @@ impl fmt::Display for HasFailed {
     }
 }
 
-/// Stands by, runs the command while it leads, and so on until the command ends with 0, or this
-/// process is told to end.
+/// Waits to lead, runs the command while it leads, and repeats this until the command exits with
+/// 0, or this process receives a signal to end.
 pub(super) async fn run_as_leader(
     server: &ServerArgs,
     locks: &LockManager,
@@ -53,15 +53,15 @@ pub(super) async fn run_as_leader(
     let (doing, mut done) = watch::channel(Doing::StandsBy);
     let candidate = Candidate { server: server.resolved()?, locks: locks.clone(), args, grace, doing };
     let here = Handle::current();
-    // A sync body is told of its end, where an async one is dropped: only the first can end its
-    // command gently, and wait until that has ended.
+    // The manager drops an async body, but only notifies a sync one. So a sync body can ask its
+    // command to end, and wait until it has.
     let mut leads = tokio::task::spawn_blocking(move || {
         election.lead_blocking(|term| here.block_on(candidate.run(term)))
     });
     let mut told = None;
     let end = async {
         told = Some(signals.end().await);
-        // A command is told by its supervisor, and may take its time.
+        // The supervisor signals the command, which may take its time.
         let _ = done.wait_for(|doing| *doing != Doing::Runs).await;
         let _ = locks.shutdown(Duration::ZERO).await;
         pending().await

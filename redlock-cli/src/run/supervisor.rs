@@ -143,12 +143,12 @@ struct Supervisor<'a, L> {
     is_lost: bool,
 }
 
-/// A group that was told to stop, and has not.
+/// A group that received a signal to stop, and has not stopped.
 struct Stop {
-    /// When it is continued; or, if it is, when it is told to stop again.
+    /// When to send the signal to continue, or, after that, the next signal to stop.
     due: Instant,
     is_continued: bool,
-    /// How often it is told again.
+    /// How many more times the signal is sent.
     tries: u8,
 }
 

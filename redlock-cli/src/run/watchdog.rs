@@ -119,7 +119,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// It opens the gate when it is told of the first lease.
+    /// It opens the gate when the first lease arrives.
     pub(crate) fn start(task: &Task, gate: Gate) -> io::Result<Self> {
         let (commands, input) = UnixStream::pair()?;
         // It may be stopped, and must not stop this process.

@@ -117,7 +117,7 @@ fn a_server_that_is_cut_off_ends_the_group_before_another_client_has_the_lock() 
 fn a_lock_that_is_taken_away_ends_the_group_at_once() {
     let server = RedisServer::start();
     let group = Group::start(&server.url());
-    // The holder is told of changes from then on.
+    // From then on, the server reports changes of the key to the holder.
     eventually("it has been held for a while", || group.times().len() > 20);
     let taken = now();
     assert_eq!(said(&server.url(), &["release", "--yes", "k"]).code, Some(0));

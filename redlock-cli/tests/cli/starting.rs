@@ -15,7 +15,7 @@ use crate::traced::{COMMAND, Point, WATCHDOG, stopped_at};
 
 const PLAIN: [&str; 3] = ["run", "--ttl", "3s"];
 
-/// The watchdog is told within the last of them; the tool makes about sixteen before.
+/// The lease reaches the watchdog within the last of them; the tool makes about sixteen before.
 const CALLS: usize = 19;
 
 struct Beats(Scratch);

@@ -1,4 +1,4 @@
-//! The return type: errors point at it, and the body is told of it.
+//! The return type: errors point at it, and the generated code declares it for the body.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};

@@ -27,7 +27,7 @@ use crate::base::utc::utc;
 /// When to try again after a failure whose end is not known.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// No caller is told to come again sooner, unless the lease ends before.
+/// The shortest `retry_after`, unless the lease ends sooner.
 const SOONEST: Duration = Duration::from_millis(10);
 
 /// Why a lock was not acquired, or not kept.
@@ -850,8 +850,8 @@ impl Holder {
     }
 
     /// True when both were [inspected](crate::LockManager::inspect) and are the same call, not only
-    /// the same process and function. Clients of another kind are told apart by what they wrote
-    /// into the key.
+    /// the same process and function. Clients of another kind differ if they wrote different
+    /// values into the key.
     ///
     /// # Examples
     ///

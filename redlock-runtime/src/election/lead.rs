@@ -218,8 +218,8 @@ impl Election {
     /// - when it [resigns](Term::resign),
     /// - when the lead is lost: before its lease ends, and so before another process may lead.
     ///
-    /// An error of the body is told to [`on_event`](crate::LockManagerBuilder::on_event), and the
-    /// candidate stands by again after a pause of 1 s to 30 s: at random, up to a limit that doubles
+    /// An error of the body goes to [`on_event`](crate::LockManagerBuilder::on_event), and the
+    /// candidate waits again after a pause of 1 s to 30 s: at random, up to a limit that doubles
     /// with each error, and begins again after a term of more than 30 s. With
     /// [`stop_on_error`](Self::stop_on_error) the error is returned.
     ///

@@ -158,9 +158,9 @@ impl Term {
     }
 
     /// Steps down: the body is stopped before its next poll, the lock goes to the next standby, and
-    /// this candidate stands by again, behind the others. A sync body is told by
-    /// [`is_leading`](Self::is_leading), and steps down when it returns. Of no effect after the
-    /// term.
+    /// this candidate stands by again, behind the others. A sync body reads it from
+    /// [`is_leading`](Self::is_leading), and steps down when it returns. After the term, this does
+    /// nothing.
     ///
     /// # Examples
     ///

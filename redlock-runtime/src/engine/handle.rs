@@ -1,9 +1,9 @@
 //! The handle of an engine: callers send commands through it.
 //!
-//! A command goes into a channel without a limit, so sending never blocks, and the runner of the loop
-//! is told that there is one. The outcome comes back over the channel in the command; where the
-//! loop has ended, that channel is closed. A forked child has the handle but no loop: it sends
-//! nothing, and what it drops stays in memory.
+//! A command goes into a channel without a limit, so sending never blocks. The sender then wakes
+//! the runner of the loop. The outcome comes back over the channel in the command; where the loop
+//! has ended, that channel is closed. A forked child has the handle but no loop: it sends nothing,
+//! and what it drops stays in memory.
 
 use std::future::Future;
 use std::io;

@@ -1,5 +1,5 @@
-//! How long this process has held the locks of each template: what a caller that finds one busy is
-//! told to expect.
+//! How long this process has held the locks of each template. The error of a caller that finds a
+//! lock busy names this time.
 
 use std::sync::Arc;
 use std::time::Duration;

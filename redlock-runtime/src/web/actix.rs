@@ -8,7 +8,7 @@ use super::{Answer, PLAIN_TEXT, retry_after_seconds};
 use crate::base::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no
-/// holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears). A
+/// holder and no server: [the table](../redlocked/docs/web/index.html#status-codes). A
 /// middleware that logs has the error itself from `HttpResponse::error`; with the feature
 /// `tracing`, an answer of 5xx leaves a line in the log. Needs the feature `actix-web`.
 ///

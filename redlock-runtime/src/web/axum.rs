@@ -7,7 +7,7 @@ use super::{Answer, PLAIN_TEXT, retry_after_seconds};
 use crate::base::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no
-/// holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears). The
+/// holder and no server: [the table](../redlocked/docs/web/index.html#status-codes). The
 /// error itself is an extension of the response, for a layer that logs it; with the feature
 /// `tracing`, an answer of 5xx leaves a line in the log. Needs the feature `axum`.
 ///

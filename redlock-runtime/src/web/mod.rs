@@ -1,5 +1,5 @@
-//! What the client of a service hears of a [`LockError`]: one table, and an adapter for each
-//! framework.
+//! The response to the client of a service for each [`LockError`]: one table, and an adapter for
+//! each framework.
 //!
 //! The answer is for strangers. It holds no key, which may name a customer, no holder, no address
 //! and no reason of the server; the error itself stays in the process, where a log can have it.
@@ -38,7 +38,7 @@ enum Answer {
 
 impl Answer {
     /// The answer that is given now. One that blames the service leaves a line in the log, because
-    /// its client hears no reason, and may tell nobody.
+    /// its client gets no reason that it could report.
     fn given_to(error: &LockError) -> Self {
         let answer = Self::to(error);
         match answer {

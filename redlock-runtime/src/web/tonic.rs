@@ -12,7 +12,7 @@ use crate::base::error::LockError;
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no
-/// key, no holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears).
+/// key, no holder and no server: [the table](../redlocked/docs/web/index.html#status-codes).
 /// The error itself is the source of the status, which is not sent; with the feature `tracing`, the
 /// codes `Internal` and `Unavailable` leave a line in the log. Needs the feature `tonic`.
 ///

@@ -1,4 +1,4 @@
-//! Who leads, as others see it: what a leader announces, and who hears of its changes.
+//! Who leads, as others see it: what a leader announces, and who is notified of its changes.
 
 use std::time::{Duration, Instant, SystemTime};
 

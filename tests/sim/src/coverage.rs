@@ -68,8 +68,8 @@ impl Display for Coverage {
 }
 
 /// What can happen to an attempt on servers: its state, the event, and what of it. From what long
-/// runs have seen and what the table has an arm for; what else is seen is told, too. An attempt is
-/// gone when a late answer or message for it arrives.
+/// runs have seen and what the table has an arm for; what else is seen is printed, too. An attempt
+/// is gone when a late answer or message for it arrives.
 #[rustfmt::skip]
 const POSSIBLE: &[(&str, &str, &[&str])] = &[
     ("asking", "", &["abandon", "changed", "disconnected", "other abilities", "shutdown", "slots returned"]),

@@ -32,7 +32,7 @@ const LEAST_MAX_BLOCKED: Duration = Duration::from_secs(1);
 /// With its last renewal on its way, and the next leader on its way back.
 const REPLACED_WITHIN: Duration = Duration::from_millis(500);
 
-/// A task that a body has spawned is told of the end of the term within so many of its own steps.
+/// A task that a body has spawned notices the end of the term within so many of its own steps.
 const STEPS_TO_TELL: u32 = 5;
 
 /// A leader asks so often who leads, and is seen by all when it has led for twice as long.
@@ -186,7 +186,7 @@ impl Candidate {
     }
 }
 
-/// A task that the body leaves behind is told of the end of the term.
+/// A task that the body leaves behind notices the end of the term.
 fn waits_for_its_end(id: CallId, term: Term) {
     let is_told = Arc::new(AtomicBool::new(false));
     let (told, waits) = (Arc::clone(&is_told), term.clone());

@@ -1,4 +1,4 @@
-//! What must hold whatever happens, as seen from outside: by what callers are told, and by what the
+//! What must hold whatever happens, as seen from outside: in what callers get, and in what the
 //! servers store.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +131,7 @@ pub struct Seen {
     pub key: String,
     /// Who has it, and for whom there is room.
     pub room: Room,
-    /// The first two waiters are of processes that are dead: no other one is told when to ask.
+    /// The first two waiters belong to dead processes: no other waiter is notified when to ask.
     pub is_deserted: bool,
 }
 

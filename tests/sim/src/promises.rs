@@ -50,7 +50,7 @@ pub struct Stored {
     pub is_over: Option<u64>,
     /// Who has it, and for whom there is room.
     pub room: Room,
-    /// The first two waiters are of processes that are dead: no other one is told when to ask.
+    /// The first two waiters belong to dead processes: no other waiter is notified when to ask.
     pub is_deserted: bool,
     /// The first waiter is of a process that is dead: behind a foreign client, only the first one
     /// watches the lock.
@@ -93,8 +93,8 @@ enum Phase {
 #[derive(Default)]
 struct Key {
     over_since: Option<u64>,
-    /// Its first two waiters were dead at the last look: the others are told nothing, and a
-    /// newcomer may pass them.
+    /// Its first two waiters were dead at the last look: the others get no message, and a newcomer
+    /// may pass them.
     is_deserted: bool,
     /// The call that was last seen to hold it.
     last_holder: Option<CallId>,
@@ -456,7 +456,7 @@ impl Promises {
             hold.keys == [key]
                 && !granted.contains(other)
                 && !hold.redeems
-                // It leaves the queue when it is told of a result, or that its tick is taken.
+                // It leaves the queue when it gets a result, or learns that its tick is taken.
                 && hold.once.is_none()
                 && hold.tick.is_none()
                 && hold.wait != Some(0)
@@ -934,7 +934,7 @@ fn is_released(call: &Call) -> bool {
 }
 
 /// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims:
-/// its connections end. With a grant, the next two processes are told when its lease ends: of
+/// its connections end. With a grant, the next two processes learn when its lease ends: of
 /// three, all that know it may have stopped or died.
 fn stopped(plan: &Plan) -> Option<u64> {
     let gone = plan.faults.iter().map(|(_, fault)| match fault {

@@ -49,7 +49,7 @@ pub fn on_ended_well(key: u8, guard: &LockGuard) {
     }
 }
 
-/// A caller hears that its tick is over.
+/// A caller learns that its tick is over.
 pub fn on_taken(key: u8, missed: TickMissed, error: &LockError, call: CallId) {
     let LockError::TickTaken { tick, .. } = error else { return };
     let is_well = TICKS.with_borrow(|ticks| ticks.well.contains(&(key, *tick)));

@@ -307,7 +307,7 @@ fn a_release_after_older_data_grants_no_smaller_fencing_token() {
             .with_call(300, 0, What::Hold(Hold { hold: 30, ..Hold::of(0) }))
             .with_call(400, 0, What::ForceRelease(0))
             .with_call(1_500, 0, What::Hold(Hold::of(0)));
-        // The holder hears of nothing until its lock is back.
+        // The holder notices nothing until its lock is back.
         plan.faults = vec![(390, Fault::OldData(0, 100 + seed)), (399, Fault::Freeze(1, 400))];
         plan
     });

@@ -1,4 +1,4 @@
-//! The callback of a manager, and what it is told.
+//! The callback of a manager, and its events.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +9,9 @@ use super::log;
 use crate::base::error::LockError;
 use crate::base::outcome::LostReason;
 
-/// What happens to a lock in this process, as the callback of
-/// [`on_event`](crate::LockManagerBuilder::on_event) is told of it. Its `Debug` form names keys,
-/// never a token.
+/// An event of a lock in this process, which the callback of
+/// [`on_event`](crate::LockManagerBuilder::on_event) receives. Its `Debug` form names keys, never
+/// a token.
 ///
 /// # Examples
 ///
@@ -178,7 +178,7 @@ impl fmt::Debug for Events {
     }
 }
 
-/// The loss of one hold, which the callback is told of once.
+/// The loss of one hold, which the callback receives once.
 pub(super) struct Loss {
     events: Events,
     is_told: AtomicBool,

@@ -64,7 +64,7 @@ pub(crate) fn refused(key: &str, reason: &str) {
     tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock; the caller waits without a limit");
 }
 
-/// The program hears of its panic by its hook.
+/// The program learns of the panic from its panic hook.
 pub(super) fn callback_panicked() {
     #[cfg(feature = "tracing")]
     tracing::error!(target: "redlocked", "the callback of `on_event` panicked");
@@ -123,14 +123,14 @@ pub(crate) fn kept_too_short(key: &str) {
     tracing::warn!(target: "redlocked", key, "a key expired before its `min_hold`: its release did not reach Redis in time");
 }
 
-/// A web request is answered as a failure of the service, whose client hears no reason.
+/// A web request gets the answer of a failed service, which does not contain the reason.
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_failed(error: &LockError) {
     #[cfg(feature = "tracing")]
     tracing::error!(target: "redlocked", outcome = error.kind().as_str(), error = %error.with_sources(), "request failed: lock error");
 }
 
-/// A web request is told to come again, because Redis or this process is not there for it.
+/// A web request gets the answer to retry, because Redis or this process is unavailable.
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 pub(crate) fn request_not_served(error: &LockError) {
     #[cfg(feature = "tracing")]

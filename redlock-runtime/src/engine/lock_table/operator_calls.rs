@@ -23,7 +23,7 @@ pub(super) struct OperatorCalls {
     calls: HashMap<Id, OperatorRequest>,
     /// Callers that pause, whatever the connection does.
     sleepers: HashMap<Id, oneshot::Sender<()>>,
-    /// Who is told when another one may lead, by the name of the lock.
+    /// The observers that are notified when the leader may have changed, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Weak<Notify>>>,
 }
 

@@ -67,7 +67,7 @@ struct Store {
     ticks: Ticks,
     /// The records of bodies that run once.
     records: Records,
-    /// Who is told of the next change of a leader, by the name of the lock.
+    /// The observers that are notified of the next change of a leader, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Inbox>>,
 }
 
@@ -442,8 +442,8 @@ impl Lock {
         self.busy(request, now, None)
     }
 
-    /// How many wait, if no more may. Those whose engines have ended leave, and the first two of the
-    /// others are told.
+    /// How many wait, if no more may. Those whose engines have ended leave, and the first two of
+    /// the others are notified.
     fn too_many(&mut self, name: &Arc<str>, mode: Mode, now: Moment) -> Option<u32> {
         let (Mode::Join { at_most } | Mode::JoinAgain { at_most }) = mode else { return None };
         let count = |queue: &VecDeque<Waiter>| u32::try_from(queue.len()).unwrap_or(u32::MAX);
@@ -676,7 +676,7 @@ impl Lock {
     }
 
     /// The process that got the lock last has let its lease end: it is stuck, and all its waiters
-    /// leave the queue. A process that was only slow is told. Whoever asks is not stuck.
+    /// leave the queue. A process that was only slow gets a message. Whoever asks is not stuck.
     fn evict_stalled(&mut self, name: &Arc<str>, asker: &Inbox) {
         if let Some(stuck) = self.claim.take()
             && !stuck.same_channel(asker)

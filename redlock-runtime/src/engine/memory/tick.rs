@@ -137,8 +137,8 @@ impl Ticks {
         }
     }
 
-    /// What a caller hears whose tick is taken; and, where the tick may be given back at once, by whom
-    /// it is taken, and for how long the caller waits for that.
+    /// The answer to a caller whose tick is taken. Where the tick may be given back soon, it also
+    /// says by whom the tick is taken, and for how long the caller waits for that.
     fn taken(
         &mut self,
         request: &Request,

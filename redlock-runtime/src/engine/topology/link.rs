@@ -546,7 +546,8 @@ impl Up {
         if let Poll::Ready(answered) = self.poll_oldest_batch(cx, now, io_timeout) {
             return Poll::Ready(answered);
         }
-        // After the replies: any other push that follows a reply on the wire is told after it.
+        // After the replies: any other push that follows a reply on the wire is delivered after
+        // it.
         let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
             // Without RESP3 there are no pushes, and none of the end of the connection.
             return Poll::Pending;

@@ -5,8 +5,8 @@
 //! it does not know.
 //!
 //! Left out, without losing an order of events:
-//! - The order of the queue: a release grants the lock to any of those that wait, or to none. So the
-//!   waiters that are told of the result, and those behind them, are the same here.
+//! - The order of the queue: a release grants the lock to any of those that wait, or to none. So
+//!   the waiters that get the result, and those behind them, are the same here.
 //! - Requests that are late: each is executed when it is sent, which may be at any moment.
 //!
 //! Found: the mistakes of [`Mistake`].

@@ -10,8 +10,8 @@
 //!
 //! Left out, without losing an order of events:
 //! - Crashes, lost requests, lost replies. In the model no step has to happen.
-//! - How the waiter is told: it takes the lock in any state in which it is free. The model of the
-//!   hand-off has its messages.
+//! - How the waiter is notified: it takes the lock in any state in which it is free. The model of
+//!   the hand-off has its messages.
 //! - Renewals by a redeemer and by the waiter: they carry a token that has the lock, as those of any
 //!   holder.
 //! - The drift of clocks. A lease is shorter than its ttl by what two clocks may differ.

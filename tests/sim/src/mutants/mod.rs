@@ -7,7 +7,7 @@
 //! | not found | why |
 //! | --- | --- |
 //! | `busy-counts-from-its-receipt`, `next-counts-from-its-receipt` | the waiter asks later by as long as a message takes, and a lock may be free for that long anyway |
-//! | `free-lock-with-a-queue-is-left` | the newcomer is told that the lease is over, and asks again at once |
+//! | `free-lock-with-a-queue-is-left` | the newcomer gets a lease that is over, and asks again at once |
 //! | `loss-sends-no-release` | found in some minutes only: an operator has to take the lock away between a grant and a request of its waiter, and the place that stays has the lock for a round trip in its turn |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //! | `each-waiter-is-a-follower` | the first waiter of the process is nearly always the next that the grant has named |

@@ -279,7 +279,7 @@ pub struct Once {
     pub on_interrupted: OnInterrupted,
     /// The body fails: it has no result.
     pub fails: bool,
-    /// A caller that is told of an interrupted body lets it run again, as an operator does.
+    /// A caller that gets the error of an interrupted body lets it run again, as an operator does.
     pub clears: bool,
     /// The body is in a task of its own, so a caller that leaves does not stop it.
     pub spawn: bool,
@@ -303,7 +303,7 @@ pub enum BodyEnds {
     Resigns,
     /// It fails, and the candidate stands by again after a pause.
     Fails,
-    /// It fails, the candidate is told, and stands by again.
+    /// It fails, the candidate gets the error, and waits again.
     StopsOnError,
     /// It blocks its thread for longer than any term lasts then, and the candidate stands by again.
     Blocks,
@@ -339,7 +339,7 @@ pub enum Fault {
     DropRuntime(usize, usize),
     /// The process is killed.
     Kill(usize),
-    /// Its host loses power: no server hears that its connections have ended.
+    /// Its host loses power: no server notices that its connections have ended.
     PowerOff(usize),
     /// The clock of the process goes ahead.
     ClockAhead(usize, u64),

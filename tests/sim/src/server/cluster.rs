@@ -189,7 +189,7 @@ impl From<Misrouted> for Refusal {
 /// Hands of a test. The settings of the server must say that it is part of a Cluster.
 impl Server {
     /// From now on the node takes this for true. Slots that it has lost: keys that are left in them
-    /// are deleted, and the listeners of their channels are told.
+    /// are deleted, and the listeners of their channels get a message.
     pub fn set_layout(&mut self, now: u64, layout: &Rc<Layout>) {
         self.state.now = now;
         let state = &mut self.state;

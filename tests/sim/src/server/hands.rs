@@ -108,7 +108,7 @@ impl Server {
         self.state.close_client(client)
     }
 
-    /// Sharded channels have moved to another server: their listeners are told.
+    /// Sharded channels have moved to another server: their listeners get a message.
     pub fn end_sharded_channels(&mut self, now: u64, moved: impl Fn(&[u8]) -> bool) {
         self.state.now = now;
         self.state.end_sharded(moved);

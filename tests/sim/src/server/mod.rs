@@ -2,7 +2,7 @@
 //!
 //! It runs the real scripts of this project, in Lua 5.1. Its data, its replies and its pushes are
 //! held against real servers by `tests/like_real_servers`, for each version in [`Version`] but
-//! Redis 8.4. Two servers that are told the same at the same times say the same.
+//! Redis 8.4. Two servers that get the same commands at the same times give the same replies.
 //!
 //! | you want | take |
 //! | --- | --- |
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// A client has connected. `address`: as `CLIENT INFO` shows it, `host:port`. If there are too
-    /// many, the client is told so and closed.
+    /// many, the client gets an error, and its connection is closed.
     pub fn connect(&mut self, now: u64, address: &str) -> ClientId {
         let state = &mut self.state;
         state.now = now;

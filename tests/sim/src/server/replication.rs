@@ -9,7 +9,7 @@ use super::store::Entry;
 /// What a server is in a group of servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It takes writes. Its replicas are those that it is told of.
+    /// It takes writes. Its replicas are those that the plan names.
     Primary {
         /// As they identify themselves, and up to which effect each has what was written.
         replicas: Vec<ReplicaLink>,

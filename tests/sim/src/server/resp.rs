@@ -101,7 +101,7 @@ pub(super) enum Request {
     /// The words of a command, and how many bytes it had. Without words it is an empty line.
     Complete(Vec<Bytes>, usize),
     Incomplete,
-    /// The client does not speak the protocol: it is told so, and closed.
+    /// The client does not speak the protocol: it gets an error, and its connection is closed.
     Malformed(String),
 }
 

@@ -15,7 +15,7 @@ use super::tracking::Tracking;
 use super::trouble::Trouble;
 use super::version::Version;
 
-/// Redis has as many databases unless it is told otherwise.
+/// Redis has as many databases unless it is configured otherwise.
 pub(super) const DATABASES: usize = 16;
 
 pub(super) struct State {
@@ -135,7 +135,7 @@ impl State {
     }
 
     pub(super) fn put(&mut self, database: usize, key: &[u8], value: Value, expires: Option<u64>) {
-        // Its expiry is told before.
+        // Its expiry is published before.
         self.get(database, key);
         self.database(database).put(key, Entry { value, expires });
         self.on_changed(database, key, self.writer());

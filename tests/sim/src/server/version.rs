@@ -89,12 +89,12 @@ impl Version {
         !matches!(self, Self::Redis5 | Self::Redis62)
     }
 
-    /// A client hears of its own message behind the reply to its command.
+    /// A client gets its own message behind the reply to its command.
     pub(super) fn delivers_behind_reply(self) -> bool {
         self.is_72_or_later()
     }
 
-    /// A client hears behind the reply that its command has changed a key that it watches.
+    /// A client gets the message that its command has changed a watched key behind the reply.
     pub(super) fn tells_of_changes_behind_reply(self) -> bool {
         self.is_7_or_later()
     }

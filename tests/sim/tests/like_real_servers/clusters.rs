@@ -85,7 +85,7 @@ impl Nodes {
         client
     }
 
-    /// All that the client hears until the answer to a `PING` behind these commands.
+    /// All that the client receives until the answer to a `PING` behind these commands.
     #[track_caller]
     fn compare(&mut self, what: &str, client: &mut Client, commands: &[&[&str]]) {
         const FENCE: &str = "fence";

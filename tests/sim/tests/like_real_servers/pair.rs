@@ -1,4 +1,4 @@
-//! A real server and a simulated one that are told the same.
+//! A real server and a simulated one that get the same commands.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -214,7 +214,7 @@ fn data_of_simulated(server: &mut Server, now: u64, unheard: &mut Vec<(ClientId,
 }
 
 impl Clients {
-    /// What each client hears of a step, until its answer to a `PING` behind it.
+    /// What each client receives of a step, until its answer to a `PING` behind it.
     fn of_real(&mut self, number: usize, (client, commands): &Step) -> Vec<Vec<Said>> {
         let fence = format!("fence {number}");
         let bytes: Vec<u8> = commands.iter().flat_map(|command| encoded(command)).collect();

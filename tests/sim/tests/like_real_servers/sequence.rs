@@ -115,7 +115,7 @@ impl Sequence {
     }
 
     fn source(&mut self, source: &str) -> Vec<Vec<u8>> {
-        // One in three is told by its digest, which the server may know or not.
+        // One in three is sent as its digest, which the server may know or not.
         if self.random.percent(33) {
             let digest = sha1_smol::Sha1::from(source).digest().to_string();
             words(&["EVALSHA", &digest])

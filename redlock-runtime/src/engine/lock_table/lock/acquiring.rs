@@ -1,4 +1,5 @@
-//! Waiters: which one asks the server now, what it hears, and which one asks when it leaves.
+//! Waiters: which one sends the request, how its reply is handled, and which one sends the next
+//! request when it leaves.
 //!
 //! The first waiter of a lock in this process asks. Where the server has a queue, each
 //! waiter asks once, to get its place there, and then awaits a push; the first one asks again from
@@ -7,10 +8,10 @@
 //! cost the server nothing.
 //!
 //! The limit of a wait is one for waiting. An answer that is under way then is awaited until it is
-//! late, so a wait that is shorter than an answer takes is one try. And no caller hears from an old
-//! answer that another one has the lock: the server may have stopped since. So a waiter whose last
-//! answer is old has the server asked once more just before its limit. That question and its answer
-//! serve all waiters of the lock in this process.
+//! late, so a wait that is shorter than an answer takes is one try. No error is built from an old
+//! answer that another caller has the lock, because the server may have stopped since. So a waiter
+//! whose last answer is old has the server asked once more just before its limit. That question
+//! and its answer serve all waiters of the lock in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -395,7 +396,7 @@ impl Lock {
     }
 
     /// The limit of this waiter has come, or is so near that the server must be asked now: its
-    /// caller hears the outcome, or goes on waiting for a fresh answer.
+    /// caller gets the outcome, or waits for a fresh answer.
     pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
         let asked_at = self.asker_for_fresh_answer(cx, id).map(|asker| self.fresh_answer_asked_at(cx, asker));
         let late = cx.connection.answer_time().late();

@@ -543,8 +543,8 @@ impl QueueSeen {
         self.asks
     }
 
-    /// A plain command does not release the lock: it finds another value than the token, and hears of
-    /// it only from the reply.
+    /// A plain command does not release the lock: it finds another value than the token, and only
+    /// its reply says so.
     fn needs_script(self) -> bool {
         self.marked || self.waited || self.changed
     }

@@ -7,10 +7,10 @@
 //! with a place there. To the server all these holders are one, with one token and one key to
 //! renew.
 //!
-//! A lock that is held for a moment is passed on and given back, and the server hears of it once,
-//! with the release. One that is held for longer is told: a renewal names those that have had the
-//! lock, the last one has it now, and to the server it is the holder from then on. Until that is
-//! answered, the server may have the lock under the token of each that was named.
+//! If a lock that was passed on is released soon, its release is the only request that the server
+//! gets. If it is held for longer, a renewal names all that have had the lock. The last of them
+//! has it now, and is the holder on the server from then on. Until that is answered, the server
+//! may have the lock under the token of each that was named.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::base::clock::Moment;
 use crate::base::token::Token;
 use crate::engine::protocol::{PassedOn, Reply, Request};
 
-/// So long after it was passed on, the server is told who has it. Most holders have released it by
-/// then.
+/// So long after a lock was passed on, a renewal names its holder to the server. Most holders have
+/// released it by then.
 pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
 
 /// So long after its grant, a lock is passed on to followers. Then the server gets it back.
@@ -143,7 +143,7 @@ impl Successors {
     pub(super) fn push(&mut self, next: &Token) {
         let Some(passing) = &mut self.passing else { return };
         if !passing.are_followers() {
-            // A holder of a cohort has no place, so it is named only if the server has heard of it.
+            // A holder of a cohort has no place, so it is named only if the server knows it.
             passing.to.truncate(passing.named);
         }
         passing.to.push(next.clone());
@@ -232,8 +232,8 @@ impl Successors {
         Some(before)
     }
 
-    /// The next request may lead to another server, and another queue, which may not have heard what
-    /// the last one was told. It is told once more.
+    /// The next request may reach another server with another queue, which may not have the last
+    /// renewal. So the holder is named once more.
     pub(super) fn set_elsewhere(&mut self) {
         let Some(passing) = &mut self.passing else { return };
         passing.end();

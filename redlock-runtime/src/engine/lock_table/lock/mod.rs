@@ -6,8 +6,9 @@
 //! - `replies`, `events`: what a reply, a push, a change, a connection or a timer changes
 //! - `local_hand_over`: a released lock goes to the next waiter of this process, or to the server
 //! - `holding`: a lock is held, renewed, watched and lost
-//! - `acquiring`: which waiter asks the server, what it hears, and who asks when it leaves
-//! - `long_wait`, `announcing`: who is told of a long wait, and what a leader announces
+//! - `acquiring`: which waiter asks the server, how it handles the reply, and who asks when it
+//!   leaves
+//! - `long_wait`, `announcing`: the report of a long wait, and what a leader announces
 //! - this file
 //! - `attempts`: where each attempt stands; `extras`: what few locks have beside them
 //! - `queue`, `waiting`, `held`, `releasing`, and their parts

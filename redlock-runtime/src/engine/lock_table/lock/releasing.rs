@@ -2,7 +2,7 @@
 //!
 //! The release is sent again after each connection that broke, and after each refusal with a pause
 //! that doubles, until the server answers or the key has expired: an operator may correct the cause
-//! meanwhile. Its caller waits for the outcome until a time limit, and hears of a refusal that may
+//! meanwhile. Its caller waits for the outcome until a time limit, but gets a refusal that may
 //! last at once. Before the end of a `min_hold` the key is not deleted but left to expire then. A
 //! first release that does not find the lock tells its caller of the loss; a repeated one may be
 //! what has deleted it.
@@ -289,7 +289,7 @@ impl Releasing {
         self.again_at = None;
     }
 
-    /// False when no caller is told. One that hears of an error gets no ticket.
+    /// False when no caller gets the outcome. A caller that gets an error gets no ticket.
     fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) -> bool {
         if self.for_a_ticket && outcome.is_err() {
             self.keep_until = None;

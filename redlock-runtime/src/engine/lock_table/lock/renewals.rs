@@ -107,7 +107,8 @@ impl Renewals {
         self.next = None;
     }
 
-    /// Another one has the lock, who wants them or not. The server is told of that by then.
+    /// Another caller has the lock, and may not want renewals. The server knows the new holder by
+    /// then.
     pub(super) fn hand_over(&mut self, now: Moment, is_wanted: bool, told_by: Moment) {
         self.is_wanted = is_wanted;
         self.next = Some(self.next.unwrap_or(now).min(told_by));

@@ -133,9 +133,9 @@ impl Lock {
         }
     }
 
-    /// A claim was over before this process heard of it: the process was stopped. The others took
-    /// it for stuck, so its waiters may have lost their places. The first one asks; if it has lost
-    /// its place, the server tells the others.
+    /// A claim was over before this process received the grant: the process was stopped. The
+    /// others took it for stuck, so its waiters may have lost their places. The first one asks; if
+    /// it has lost its place, the server tells the others.
     fn ask_after_claim(&mut self, cx: &mut Context) {
         if let Some((id, waiting)) = self.attempts.queue.first()
             && waiting.sleeps_in_queue()

@@ -1,8 +1,8 @@
 //! Where a waiter stands on the server, and how often it asks there.
 //!
-//! What the server tells is asked for less often: the head of a queue hears of its turn, and who
-//! watches the lock hears of its change. A push or a watch may be lost, so each waiter that asks for
-//! its process asks from time to time all the same.
+//! What the server pushes is asked for less often: the server notifies the head of a queue of its
+//! turn, and who watches the lock of its change. A push or a watch may be lost, so each waiter
+//! that asks for its process asks from time to time all the same.
 
 use std::time::Duration;
 

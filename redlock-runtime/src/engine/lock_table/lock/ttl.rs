@@ -14,7 +14,7 @@ use crate::base::lease::safe_until;
 use crate::engine::command::Extension;
 use crate::engine::protocol::{Action, Disconnected, Refusal};
 
-/// What a caller hears whose ttl change is not confirmed in time.
+/// The error of a caller whose TTL change is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
 
 pub(super) struct Ttl {

@@ -1,4 +1,4 @@
-//! An attempt that does not hold the lock yet: what it awaits, and what it has heard.
+//! An attempt that does not hold the lock yet: what it awaits, and what it has received.
 //!
 //! An attempt asks, and awaits the reply. A busy lock gives it a place in the queue on the server,
 //! and then it awaits a push; or it has none, and asks again after a pause. The pause is as short

@@ -207,7 +207,8 @@ fn a_holder_that_another_attempt_has_replaced_passes_nothing_on() {
     let (mut scenario, _outcomes) = with_waiters(1);
     let reserve = scenario.next().map(|(_, _, request)| request.action);
     assert_eq!(reserve, Some(RESERVE));
-    // The lock was taken away, and a call with one try has got it before the holder hears of that.
+    // The lock was taken away, and a call with one try has got it before the holder learns of
+    // that.
     let mut other = scenario.acquires(9, Some(Duration::ZERO));
     scenario.answers(Action::Acquire(Mode::OneTry), Reply::Acquire(Verdict::Granted { fence: 8 }));
     assert!(held(&mut other).is_some());

@@ -212,8 +212,8 @@ fn a_repeated_request_is_not_direct() {
 
 #[test]
 fn a_direct_request_that_a_cluster_has_sent_once_more_is_granted_by_a_push() {
-    // Over the next connection to its node it has asked for a place: the table is told of the
-    // answer only.
+    // Over the next connection to its node it has asked for a place: the table gets the answer
+    // only.
     let mut scenario = Scenario::connected();
     let mut outcome = unfenced(1, None, &mut scenario);
     let busy = scenario.busy(0);

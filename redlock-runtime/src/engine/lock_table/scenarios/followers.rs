@@ -279,7 +279,7 @@ fn over_the_next_connection_the_server_is_told_again() {
     scenario.send();
     let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
-    // Also when it has answered: its replica, which is the primary now, may not have heard of it.
+    // Also when it has answered: its replica, which is the primary now, may not have received it.
     scenario.table.disconnected(scenario.now, "failed over".into(), &[]);
     scenario.connects();
     scenario.send();

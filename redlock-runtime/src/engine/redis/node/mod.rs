@@ -348,7 +348,7 @@ impl RedisNode {
     /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so
     /// that it can push nothing.
     fn open(&self, asked: Speak, timeout: Duration) -> Opening<'_, (Exchange, bool), Disconnected> {
-        // Less than the limit of a caller, who then hears the reason.
+        // Less than the limit of a caller, who then gets the reason.
         let (limit, mut refused) = (timeout * 3 / 4, None);
         Box::pin(async move {
             loop {

@@ -270,7 +270,7 @@ pub(super) fn number(value: &Value) -> Option<u64> {
 /// A reply that the script cannot return: it may answer another request, so that nobody knows what
 /// the server has done of this one.
 pub(super) fn nonsense(value: &Value) -> Reply {
-    // The value itself may hold a token: only its kind is told.
+    // The value itself may hold a token: only its kind is shown.
     let kind = match value {
         Value::Array(_) => "an array",
         Value::BulkString(_) | Value::SimpleString(_) => "a string",

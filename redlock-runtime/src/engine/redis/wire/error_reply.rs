@@ -407,7 +407,7 @@ mod tests {
             let pieces = |shown: String| (0..=16).find(|at| shown.contains(&secret[*at..at + 6])).map(|_| shown);
             // All of it is hidden wherever it comes from.
             prop_assert_eq!(pieces(words_of(&repeat(&token)).to_string()), None);
-            // What was cut off at either end is told from other words by whom it belongs to.
+            // Only the owner of a token can distinguish a piece of it from other words.
             if let Some(piece) = token.get(from..to) {
                 let shown = words_of(&repeat(piece)).without(&secret);
                 prop_assert_eq!(pieces(shown.to_string()), None);

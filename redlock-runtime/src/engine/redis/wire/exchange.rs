@@ -1,7 +1,7 @@
 //! What goes over one connection: commands, a reply to each in their order, and pushes to the
 //! engine.
 //!
-//! Replies are told apart by their order alone, so a connection ends with the first reply that no
+//! Only their order distinguishes replies, so a connection ends with the first reply that no
 //! command has asked for. Below it is the wire, an open stream: bytes go out in their order, and
 //! values come in.
 
@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// With an inbox, which is told of the end, too.
+    /// With an inbox, which is notified of the end, too.
     pub(crate) fn with(self, inbox: Inbox) -> Self {
         Self { inbox: Some(inbox), ..self }
     }
@@ -457,8 +457,8 @@ impl Incoming {
     }
 }
 
-/// What answers with these bytes. Of what it says only the first word is told: the rest may repeat
-/// what it was asked, and a password with it.
+/// The failure that names what answers with these bytes. It shows only the first word: the rest
+/// may repeat the request, and a password with it.
 fn stranger(bytes: &[u8]) -> Failure {
     // An alert, of any version of TLS.
     if let [0x15, 3, ..] = bytes {

@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     },
     /// The server refused a command that the connection needs.
     Said(ErrorReply),
-    /// Replies are told apart by their order alone: after one too many, no other can be trusted.
+    /// Only their order distinguishes replies: after one too many, no other can be trusted.
     /// The words, if it is an error.
     Unasked(Option<ErrorReply>),
     /// What it sent is more than any reply that a lock needs.

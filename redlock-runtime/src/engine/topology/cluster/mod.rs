@@ -236,7 +236,7 @@ impl Cluster {
         }
     }
 
-    /// A caller whose limit is over hears why its request has to wait.
+    /// A caller whose limit is over gets the reason for which its request waits.
     fn tell_delay(&mut self, deferred: &Deferred, reason: Arc<str>) {
         if deferred.request.action.takes() {
             self.events.push_back(TransportEvent::Delayed { id: deferred.id, reason });

@@ -3,9 +3,9 @@
 //! `MOVED` changes the slot map and puts the request back into the queue of its slot, which goes to
 //! the new node. `ASK` sends this request alone to the node that is named. After too many redirects
 //! the slot pauses, so that two nodes that name each other cost no storm. A node that cannot answer
-//! now pauses the slot as well; the caller hears of it only when its limit is over. An answer to a
-//! request that was repeated over a new connection is read with the doubt that the first one may
-//! have been executed.
+//! now pauses the slot as well; the caller gets this error only when its limit is over. An answer
+//! to a request that was repeated over a new connection is read with the doubt that the first one
+//! may have been executed.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

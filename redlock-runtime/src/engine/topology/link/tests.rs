@@ -85,7 +85,7 @@ fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
     assert_eq!(told("link-pushes", &[PushKind::LeftFree, GRANT]), ["reply", "reply", "push", "grant"]);
 }
 
-/// Its requests have no answer then, and a server that gives such replies for good is told so.
+/// Its requests have no answer then, and the error names a server that always gives such replies.
 #[test]
 fn a_reply_that_no_script_gives_ends_a_connection_and_not_the_next_one_at_once() {
     let mut cx = Context::from_waker(Waker::noop());

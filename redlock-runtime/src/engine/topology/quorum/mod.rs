@@ -249,8 +249,8 @@ impl Quorum {
         }
     }
 
-    /// A vote that has come to its limit hears of it, if its ttl leaves less time than answers
-    /// take.
+    /// A vote that has come to its limit gets its outcome, if its ttl leaves less time than
+    /// answers take.
     fn notes_a_short_ttl(&mut self, call_id: Id) {
         let Some(call) = self.calls.get_mut(&call_id) else {
             return;

@@ -298,7 +298,7 @@ impl Scenario {
         })
     }
 
-    /// What the caller is told.
+    /// Takes the reply that the caller gets.
     fn take_told(&mut self) -> Option<Reply> {
         match self.quorum.events.pop_front()? {
             TransportEvent::Replies { mut replies, .. } => replies.pop(),

@@ -32,7 +32,7 @@
 //! - The third of a ttl that the key of a counted lock has to spare, so that it changes seldom.
 //! - Several keys, a quorum, a Cluster, cohorts: they add requests, and no new order of those for
 //!   one lock.
-//! - Tracking: a client that hears of a change earlier only asks, or stops, earlier.
+//! - Tracking: a client that learns of a change earlier only asks, or stops, earlier.
 //! - A server that forgets its clock of fencing tokens: `fence.lua` raises it to the server's time.
 //!
 //! Found: the mistakes of [`rules::Mistake`].

@@ -30,7 +30,7 @@ pub(super) enum Mistake {
     CountsGrantFromReceipt,
     /// R4: a waiter counts the rest of the lease in front from when it reads it.
     CountsBusyFromReceipt,
-    /// R4: a waiter that is told of a new lease in front counts it from when it reads it.
+    /// R4: a waiter that receives a new lease in front counts it from when it reads it.
     CountsNextFromReceipt,
     /// R5
     JoinDoesNotMark,
@@ -56,7 +56,7 @@ pub(super) enum Mistake {
     /// R6: a lock that is kept for its `min_hold` only gets a shorter expiry, and its waiters are
     /// not told.
     MinHoldTellsNoWaiter,
-    /// R6: one waiter is told, not two.
+    /// R6: one waiter is notified, not two.
     TellsOneWaiter,
     /// R7: a plain delete also deletes a marked lock.
     DeletesMarked,
@@ -64,7 +64,7 @@ pub(super) enum Mistake {
     CancelOnlyDeletes,
     /// R8
     LossSendsNoRelease,
-    /// R9: a waiter asks only when it is told or when the lease in front is over.
+    /// R9: a waiter asks only when it is notified or when the lease in front is over.
     DoesNotPoll,
     /// R9: the same, behind a stranger.
     TrustsStrangers,
@@ -189,11 +189,11 @@ pub(super) struct Bounds {
     /// Time passes only when no message is under way and all that is due was done, but by clients
     /// that are gone, cut off or frozen. Without it a message takes any time.
     pub(super) prompt: bool,
-    /// For how long at most a waiter that runs may sleep beside a free lock, in ticks: none, but
-    /// after a loss that no script is told of.
+    /// For how many ticks a running waiter may at most sleep while the lock is free: none, except
+    /// after a loss that no script notices.
     pub(super) may_sleep: u8,
-    /// Waiters ask once a tick, whatever they are told. Without it they must be told of everything
-    /// but losses.
+    /// Waiters ask once a tick, whatever messages they get. Without it, they must get a message
+    /// for everything except losses.
     pub(super) polls: bool,
     pub(super) renews: bool,
     pub(super) cancels: bool,

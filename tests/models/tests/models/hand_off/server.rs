@@ -355,8 +355,8 @@ impl State {
         self.claim = (noted && !bounds.has(Mistake::ClaimIsNotNoted)).then_some(me);
     }
 
-    /// A lease has ended without a release: the waiters of that process leave the queue, and are
-    /// told.
+    /// A lease has ended without a release: the waiters of that process leave the queue, and get a
+    /// message.
     fn evict_stalled(&mut self, asker: Option<usize>) {
         if let Some(stuck) = self.claim.take() {
             self.drop_process(stuck, asker);

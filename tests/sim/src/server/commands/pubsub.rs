@@ -142,7 +142,7 @@ impl State {
         count
     }
 
-    /// A sharded channel is elsewhere now: its listeners are told.
+    /// A sharded channel is elsewhere now: its listeners get a message.
     pub(in super::super) fn end_sharded(&mut self, moved: impl Fn(&[u8]) -> bool) {
         let channels: Vec<Bytes> = self.sharded.names().filter(|channel| moved(channel)).cloned().collect();
         for channel in channels {

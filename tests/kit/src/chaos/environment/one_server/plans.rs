@@ -162,7 +162,8 @@ impl Plan {
         ..Self::LATE_REQUESTS
     };
 
-    /// Operators that take locks away, and workers that take their own away: the holder is told.
+    /// Operators that take locks away, and workers that take their own away: the manager notifies
+    /// the holder.
     pub const OPERATORS: Self = Self {
         fleet: Fleet {
             roles: &[(Role::Mixed, 4), (Role::LongHolds, 2), (Role::TtlChanges, 2)],
