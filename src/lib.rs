@@ -63,7 +63,7 @@ pub mod election {
 /// # }
 /// ```
 pub mod inspect {
-    pub use redlock_runtime::{LastTick, LockInfo, Waiter};
+    pub use redlock_runtime::{KeyInfo, LastTick, LockInfo, NodeInfo, Waiter};
 }
 
 /// A body that runs once: [`LockRequest`]'s `once` begins here, with the feature `once`.

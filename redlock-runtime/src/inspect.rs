@@ -11,7 +11,7 @@ use crate::base::tick::time_of;
 use crate::base::token::{self, Token};
 use crate::block_on::block_on;
 use crate::engine::operator_calls::OperatorCall;
-use crate::engine::protocol::{Inspection, Releases};
+use crate::engine::protocol::{Inspection, Listed, Releases};
 use crate::manager::LockManager;
 
 /// So many locks of a listing are asked for at a time.
@@ -650,7 +650,8 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
-        let names = self.names(format!("{}{pattern}", escape_pattern(self.prefix())).into()).await?;
+        let pattern = format!("{}{pattern}", escape_pattern(self.prefix()));
+        let names = self.names(Listed::Locks, pattern.into()).await?;
         let locks = names.iter().filter_map(|name| Some((name.strip_prefix(self.prefix())?, &**name)));
         self.inspect_each(&locks.collect::<Vec<_>>()).await
     }
@@ -707,7 +708,7 @@ impl LockManager {
     /// ```
     pub async fn inspect_elsewhere(&self, key: &str) -> Result<Vec<LockInfo>, LockError> {
         key::validate(self.prefix(), key)?;
-        let names = self.names(format!("*{}", escape_pattern(key)).into()).await?;
+        let names = self.names(Listed::Locks, format!("*{}", escape_pattern(key)).into()).await?;
         let own = self.name(key);
         let others = names.iter().map(|name| &**name).filter(|name| *name != &*own && name.ends_with(key));
         let mut held = self.inspect_each(&others.map(|name| (name, name)).collect::<Vec<_>>()).await?;
@@ -755,10 +756,10 @@ impl LockManager {
     }
 
     /// All names that match the pattern, read in pages.
-    async fn names(&self, pattern: Arc<str>) -> Result<Vec<String>, LockError> {
+    pub(crate) async fn names(&self, what: Listed, pattern: Arc<str>) -> Result<Vec<String>, LockError> {
         let (mut found, mut memory, mut cursor) = (Vec::new(), 0, 0);
         loop {
-            let page = OperatorCall::list(Arc::clone(&pattern), cursor);
+            let page = OperatorCall::list(what, Arc::clone(&pattern), cursor);
             let (next, names) = self.engine().call(None, page).await?;
             memory += names.iter().map(|name| name.capacity() + size_of::<String>()).sum::<usize>();
             found.extend(names);
@@ -788,7 +789,7 @@ impl LockManager {
 }
 
 /// A pattern that matches `text` only.
-fn escape_pattern(text: &str) -> String {
+pub(crate) fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for char in text.chars() {
         if matches!(char, '*' | '?' | '[' | ']' | '\\') {

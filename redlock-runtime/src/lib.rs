@@ -37,6 +37,7 @@ mod reentrancy;
 mod run;
 #[cfg(feature = "serde")]
 mod serialize;
+mod survey;
 mod sync_return;
 #[cfg(feature = "testing")]
 mod testing;
@@ -73,6 +74,7 @@ pub use once::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCode
 pub use once_record::OnceRecord;
 pub use options::OnLost;
 pub use request::LockRequest;
+pub use survey::{KeyInfo, NodeInfo};
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 pub use ticket::{ParseTicketError, Ticket};

@@ -217,6 +217,7 @@ mod with_a_queue {
         a_holder_and_its_waiters_say_who_they_are
         a_hung_holder_can_be_relieved
         a_lock_that_is_taken_from_its_holder_goes_to_the_next_waiter
+        keys_say_what_the_server_has_for_them
     } }
 }
 
@@ -881,6 +882,43 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     assert!(matches!(other.inspect_blocking(""), Err(LockError::InvalidKey { .. })));
     drop(guards);
     waiter.join().unwrap().unwrap();
+}
+
+fn keys_say_what_the_server_has_for_them(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    assert!(other.keys_blocking().unwrap().is_empty());
+    let key = |name: &str| other.keys_blocking().unwrap().into_iter().find(|key| key.key() == name);
+    locks.lock("hourly").tick(60 * 60 * SECOND).run_value_blocking(|_| ()).unwrap();
+    let guard = locks.lock("stock:{1}").acquire_blocking().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(backend.manager().lock("stock:{1}").wait(LIMIT).acquire_blocking().unwrap()));
+        eventually("a caller waits", || key("stock:{1}").is_some_and(|key| key.has_waiters()));
+        let term = locks.election("cron").lead_blocking(|_| {
+            eventually("it leads", || key("cron").is_some_and(|key| key.has_leader()));
+            let found = other.keys_blocking()?;
+            let found: Vec<_> = found
+                .iter()
+                .map(|key| (key.key(), key.is_locked(), key.has_waiters(), key.has_leader(), key.has_tick()))
+                .collect();
+            let expected = [
+                ("cron", true, false, true, false),
+                ("hourly", false, false, false, true),
+                ("stock:{1}", true, true, false, false),
+            ];
+            assert_eq!(found, expected);
+            Ok::<_, LockError>(())
+        });
+        term.unwrap();
+        drop(guard);
+    });
+    assert!(other.clear_tick_blocking("hourly").unwrap());
+    let nodes = other.nodes_blocking().unwrap();
+    assert_eq!(nodes.len(), backend.cluster.as_ref().map_or(backend.servers.len(), |_| 3), "{nodes:?}");
+    for node in nodes {
+        assert!(node.version().is_some_and(|version| version.contains(' ')), "{node:?}");
+        assert!(node.used_memory().is_some() && node.role() == Some("master"), "{node:?}");
+        assert!(node.connections().is_some() && node.commands_per_second().is_some(), "{node:?}");
+    }
 }
 
 #[distributed_lock(key = "k", constant_key, manager = locks)]

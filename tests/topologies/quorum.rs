@@ -298,6 +298,8 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     let info = locks.inspect_blocking("a").unwrap().unwrap();
     assert!(info.holder().name().unwrap().ends_with(&std::process::id().to_string()));
     assert_eq!(kit::listed(&locks, "*").unwrap(), ["a", "b"]);
+    assert_eq!(locks.keys_blocking().unwrap().len(), 2);
+    assert_eq!(locks.nodes_blocking().unwrap().len(), 3);
     let _: String = quorum.servers[0].run("SET lock:minority foreign PX 600000");
     assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is no majority");
     let _: i32 = quorum.servers[0].run("DEL lock:minority");

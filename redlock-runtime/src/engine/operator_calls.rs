@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::command::{Command, OperatorRequest};
 use super::handle::{ENGINE_GONE, Engine};
-use super::protocol::{Action, Inspection, LastTick, Releases, Reply, Request, RunRecord};
+use super::protocol::{Action, Inspection, LastTick, Listed, Releases, Reply, Request, RunRecord};
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
 use crate::base::token::Token;
@@ -92,8 +92,8 @@ impl OperatorCall<Option<RunRecord>> {
 
 impl OperatorCall<(u64, Vec<String>)> {
     /// A page of the names that match the pattern, and the cursor of the next one; 0 after the last.
-    pub(crate) fn list(pattern: Arc<str>, cursor: u64) -> Self {
-        Self::new(Action::List { cursor }, pattern, |reply| match reply {
+    pub(crate) fn list(what: Listed, pattern: Arc<str>, cursor: u64) -> Self {
+        Self::new(Action::List { cursor, what }, pattern, |reply| match reply {
             Reply::Page { cursor, names } => Ok((cursor, names)),
             _ => Err(OfAnotherKind),
         })

@@ -28,13 +28,13 @@ use crate::base::capabilities::Abilities;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Holder, InFront};
 use crate::base::host::{HashMap, wall_clock, wall_clock_before};
-use crate::base::key::LEADER;
+use crate::base::key::{LEADER, ONCE, QUEUE, TICK};
 use crate::base::limit::Limit;
 use crate::base::token::{self, Token};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
-    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Place, Push, PushKind, Record,
-    Reply, Request, ServerInfo, ServerTime, Verdict,
+    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Kind, Listed, Mode, Place, Push, PushKind,
+    Record, Reply, Request, ServerInfo, ServerTime, Verdict,
 };
 use counted::{Inside, Member};
 use faults::Faults;
@@ -84,13 +84,31 @@ impl Store {
         }
     }
 
+    /// What a server would list. The memory of a process is no node.
+    fn names(&mut self, what: Listed, pattern: &str, now: Moment) -> Vec<String> {
+        let is_held = |(name, lock): (&Arc<str>, &Lock)| lock.is_held(now).then(|| name.to_string());
+        let mut names: Vec<_> = match what {
+            Listed::Nodes => return Vec::new(),
+            Listed::Locks | Listed::Keys => self.locks.iter().filter_map(is_held).collect(),
+        };
+        if what == Listed::Keys {
+            let beside = |side| move |name: &Arc<str>| format!("{name}{side}");
+            let queues = self.locks.iter().filter(|(_, lock)| !lock.queue.is_empty());
+            names.extend(queues.map(|(name, _)| name).map(beside(QUEUE)));
+            let led = self.locks.iter().filter(|(_, lock)| lock.announced().is_some());
+            names.extend(led.map(|(name, _)| name).map(beside(LEADER)));
+            names.extend(self.ticks.names(now).iter().map(beside(TICK)));
+            names.extend(self.records.names(now).map(beside(ONCE)));
+        }
+        names.retain(|name| matches(pattern, name));
+        names
+    }
+
     /// The answer to a request that is for no lock, or changes none.
     fn answer(&mut self, request: &Request, inbox: &Inbox, now: Moment) -> Option<Reply> {
         Some(match request.action {
-            Action::List { .. } => {
-                let held = self.locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
-                let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
-                Reply::Page { cursor: 0, names: names.collect() }
+            Action::List { what, .. } => {
+                Reply::Page { cursor: 0, names: self.names(what, &request.name, now) }
             }
             Action::Ping { .. } => Reply::Done,
             Action::LastTick => Reply::LastTick(self.ticks.last(&request.name, now)),

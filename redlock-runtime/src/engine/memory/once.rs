@@ -44,6 +44,11 @@ impl Records {
         self.get(name, now).map(|record| record.known.clone())
     }
 
+    /// The locks of which something is known.
+    pub(super) fn names(&self, now: Moment) -> impl Iterator<Item = &Arc<str>> {
+        self.by_name.iter().filter(move |(_, record)| record.expires > now).map(|(name, _)| name)
+    }
+
     /// True when something was known.
     pub(super) fn clear(&mut self, name: &Arc<str>, now: Moment) -> bool {
         self.by_name.remove(name).is_some_and(|record| record.expires > now)

@@ -145,7 +145,7 @@ fn a_first_waiter_without_room_that_does_not_answer_is_passed_over() {
 }
 
 fn list() -> Request {
-    let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
+    let (action, name) = (Action::List { cursor: 0, what: Listed::Locks }, Arc::from("*"));
     Request::new(action, name, Token::empty(), Duration::ZERO)
 }
 

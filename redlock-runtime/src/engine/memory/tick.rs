@@ -78,6 +78,16 @@ impl Ticks {
         Some(LastTick { at_ms: record.at_ms, by: token::owner_of(by.value()) })
     }
 
+    /// The locks of which a tick is recorded.
+    pub(super) fn names(&mut self, now: Moment) -> Vec<Arc<str>> {
+        let time = self.time(now);
+        self.records
+            .iter()
+            .filter(|(_, record)| record.ends > time)
+            .map(|(name, _)| Arc::clone(name))
+            .collect()
+    }
+
     /// True when a tick was recorded.
     pub(super) fn clear(&mut self, name: &Arc<str>, now: Moment) -> bool {
         let time = self.time(now);

@@ -232,6 +232,17 @@ pub(crate) struct PassedOn {
     pub(crate) place_ttl: Option<Duration>,
 }
 
+/// What [`Action::List`] lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Listed {
+    /// The names of locks: of strings that are not beside a lock.
+    Locks,
+    /// The names of keys of all types, also of those beside a lock.
+    Keys,
+    /// For each node, what its `INFO` says: one text, and no other page.
+    Nodes,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     /// Take the lock if it is free or this token holds it; it expires after the ttl, or after the
@@ -271,8 +282,8 @@ pub(crate) enum Action {
     /// If the lock has the value that the token of this request [names](Token::naming), release it
     /// for its holder.
     TakeAway,
-    /// List locks; the name is a pattern.
-    List { cursor: u64 },
+    /// List what the nodes have; the name is a pattern.
+    List { cursor: u64, what: Listed },
     /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the
     /// number of the primary.
     Ping { cursor: u64 },

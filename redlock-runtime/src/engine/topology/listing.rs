@@ -10,10 +10,10 @@ const NODE_CURSOR_BITS: u32 = 48;
 /// The node that the request asks for a page, and the request as that node understands it. `None`
 /// when it lists nothing.
 pub(super) fn for_node(request: &Request) -> Option<(usize, Request)> {
-    let Action::List { cursor } = request.action else {
+    let Action::List { cursor, what } = request.action else {
         return None;
     };
-    let action = Action::List { cursor: cursor & ((1 << NODE_CURSOR_BITS) - 1) };
+    let action = Action::List { cursor: cursor & ((1 << NODE_CURSOR_BITS) - 1), what };
     Some((node_of(cursor), Request { action, ..request.clone() }))
 }
 
@@ -52,6 +52,7 @@ mod tests {
 
     use super::*;
     use crate::base::token::Token;
+    use crate::engine::protocol::Listed;
 
     fn next(node: usize, cursor: u64) -> Reply {
         page(node, 3, Reply::Page { cursor, names: Vec::new() })
@@ -59,9 +60,10 @@ mod tests {
 
     fn asked(reply: &Reply) -> Option<(usize, u64)> {
         let Reply::Page { cursor, .. } = *reply else { return None };
-        let (action, token, ttl) = (Action::List { cursor }, Token::empty(), Duration::ZERO);
+        let (action, token, ttl) =
+            (Action::List { cursor, what: Listed::Locks }, Token::empty(), Duration::ZERO);
         let (node, request) = for_node(&Request::new(action, "*".into(), token, ttl))?;
-        let Action::List { cursor } = request.action else { return None };
+        let Action::List { cursor, .. } = request.action else { return None };
         Some((node, cursor))
     }
 

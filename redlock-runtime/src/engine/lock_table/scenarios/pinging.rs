@@ -1,6 +1,7 @@
 //! A ping, and other calls of operators: over connections that break, and within one limit.
 
 use super::*;
+use crate::engine::protocol::Listed;
 
 type Health = oneshot::Receiver<Result<Reply, LockError>>;
 
@@ -35,7 +36,7 @@ fn a_ping_is_sent_again_over_the_next_connection() {
 fn a_call_that_changes_nothing_is_sent_again_over_the_next_connection_and_any_other_fails() {
     let repeated = [
         Action::Inspect,
-        Action::List { cursor: 0 },
+        Action::List { cursor: 0, what: Listed::Locks },
         Action::LastTick,
         Action::Record,
         Action::Leader,

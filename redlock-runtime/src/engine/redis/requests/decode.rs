@@ -10,7 +10,9 @@ use super::once::{read_run, why_not_run};
 use super::tick::{read_last_tick, read_of_tick};
 use crate::base::key::is_side_name;
 use crate::base::token::Token;
-use crate::engine::protocol::{Action, Inspection, Place, Redirect, Refusal, Reply, ServerTime, Verdict};
+use crate::engine::protocol::{
+    Action, Inspection, Listed, Place, Redirect, Refusal, Reply, ServerTime, Verdict,
+};
 use crate::engine::redis::scripts::{Dialect, Script};
 use crate::engine::redis::wire::error_reply::{ErrorReply, is_of_another_type, is_passing, is_unknown};
 use crate::engine::redis::wire::value::{ServerError, Value, text};
@@ -42,7 +44,8 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
         (Action::Inspect | Action::ForceRelease | Action::Leader, Value::Array(parts)) => {
             read_found(action, &parts)
         }
-        (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
+        (Action::List { what, .. }, Value::Array(parts)) => read_page(&parts, what),
+        (Action::List { what: Listed::Nodes, .. }, value) => read_node(value),
         (Action::Record, Value::Nil) => Reply::Recorded(None),
         (Action::Record, Value::BulkString(record)) => read_run(&record),
         (_, other) => nonsense(&other),
@@ -194,16 +197,28 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
     }
 }
 
-fn read_page(parts: &[Value]) -> Reply {
+fn read_page(parts: &[Value], what: Listed) -> Reply {
     match parts {
         [cursor, Value::Array(names)] => match number(cursor) {
             Some(cursor) => {
-                let names = names.iter().filter_map(text).filter(|name| !is_side_name(name));
+                let is_listed = |name: &&str| what == Listed::Keys || !is_side_name(name);
+                let names = names.iter().filter_map(text).filter(is_listed);
                 Reply::Page { cursor, names: names.map(str::to_owned).collect() }
             }
             None => nonsense(cursor),
         },
         other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+fn read_node(info: Value) -> Reply {
+    match info {
+        Value::SimpleString(info) => Reply::Page { cursor: 0, names: vec![info] },
+        Value::BulkString(_) => match text(&info) {
+            Some(info) => Reply::Page { cursor: 0, names: vec![info.to_owned()] },
+            None => nonsense(&info),
+        },
+        other => nonsense(&other),
     }
 }
 

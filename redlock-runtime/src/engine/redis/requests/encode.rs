@@ -2,7 +2,7 @@
 
 use super::fields::{EXACTLY, Encoder, LATE, in_ms, is_renewal};
 use crate::base::token::Token;
-use crate::engine::protocol::{Action, Id, Kind, Mode, PassedOn, Releases, Request};
+use crate::engine::protocol::{Action, Id, Kind, Listed, Mode, PassedOn, Releases, Request};
 use crate::engine::redis::connect::handshake::{NativeDelete, Session};
 use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::{Command, write_command, write_word};
@@ -264,9 +264,11 @@ impl Encoder {
     /// A request without a script.
     fn write_plain(&self, request: &Request, command: &mut Command<'_>) {
         match request.action {
-            Action::List { cursor } => {
+            Action::List { what: Listed::Nodes, .. } => command.arg("INFO"),
+            Action::List { cursor, what } => {
                 command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
-                command.arg("COUNT").arg("1000").arg("TYPE").arg("string")
+                command.arg("COUNT").arg("1000");
+                if what == Listed::Locks { command.arg("TYPE").arg("string") } else { command }
             }
             // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
             Action::Ping { .. } => {

@@ -352,7 +352,7 @@ impl Quorum {
         let QuorumCall { id, request, sent, .. } = call;
         if !was_answered {
             let reply = match request.action {
-                Action::List { cursor } => self.page(listing::node_of(cursor), reply),
+                Action::List { cursor, .. } => self.page(listing::node_of(cursor), reply),
                 _ => reply,
             };
             self.reply(sent, id, request, reply);

@@ -12,7 +12,7 @@ use tokio::task::{consume_budget, yield_now};
 use super::*;
 use crate::base::limit::Limit;
 use crate::base::token::Token;
-use crate::engine::protocol::{ConnectionEvent, Kind, Mode};
+use crate::engine::protocol::{ConnectionEvent, Kind, Listed, Mode};
 use crate::engine::redis::wire::exchange::Inbox;
 use crate::engine::redis::wire::stream::Stream;
 
@@ -156,7 +156,8 @@ async fn values_of_any_size_are_read_one_behind_the_other() {
     let (mut connection, server, _pushed) = connection().await;
     for size in [1, 700, 8_180, 8_192, 100_000, 3_000_000, 10] {
         let names: Vec<_> = (0..30).map(|nth| format!("{nth}{}", "x".repeat(size))).collect();
-        let requests = names.iter().flat_map(|_| request(Action::List { cursor: 0 }, "lock:*"));
+        let requests =
+            names.iter().flat_map(|_| request(Action::List { cursor: 0, what: Listed::Locks }, "lock:*"));
         let batch = send(&mut connection, &requests.collect::<Vec<_>>()).await;
         let page = |name: &String| format!("*2\r\n$1\r\n0\r\n*1\r\n${}\r\n{name}\r\n", name.len());
         let pages: String = names.iter().map(page).collect();
