@@ -74,11 +74,11 @@ impl LockManagerBuilder {
         }
     }
 
-    /// Adds a server: a lock on several servers survives the loss of any minority of them
-    /// ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). The
-    /// servers are independent primaries without replication between them, an odd number of three
-    /// to seven. [`LockManager::connect`](crate::LockManager::connect) and the environment take the
-    /// addresses in one text, with commas between them.
+    /// Adds a server, for a quorum: a lock on several servers survives the loss of any minority of
+    /// them ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). A
+    /// quorum has 3, 5 or 7 servers, which are independent primaries: none replicates another.
+    /// [`LockManager::connect`](crate::LockManager::connect) and the environment take the
+    /// addresses in one text, separated by commas.
     ///
     /// # Examples
     ///
@@ -99,10 +99,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, how long a call waits for a server that does not answer; 200 ms by
-    /// default, and never more than [`io_timeout`](Self::io_timeout) or a quarter of the ttl. Where
-    /// a quorum is farther away, the limit is twice the round trip to it, measured when connecting.
-    /// A call that the other answers have decided waits for no server.
+    /// Sets how long a call to a quorum waits for a server that does not answer; 200 ms by
+    /// default, and never more than [`io_timeout`](Self::io_timeout) or a quarter of the TTL. If
+    /// the measured round trip to a majority is more than half of it, the limit is twice that
+    /// round trip. A call waits for no more servers once the other answers have decided it.
     ///
     /// # Examples
     ///
@@ -116,10 +116,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, the longest ttl that any manager uses on them, if it is longer than
-    /// the ttls of this manager. A server that has restarted may have forgotten a lock, so it has
-    /// no vote until it has been up for this long, unless it writes everything to disk before it
-    /// answers (`appendonly yes`, `appendfsync always`).
+    /// Sets the longest TTL that any manager uses on the servers of a quorum, if it is longer than
+    /// the TTLs of this manager. A restarted server may have forgotten a lock, so it gets no vote
+    /// until it has been up for this long. A server that writes to disk before it answers
+    /// (`appendonly yes`, `appendfsync always`) gets its vote at once.
     ///
     /// # Examples
     ///
@@ -133,17 +133,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster,
-    /// a prefix with a brace must hold a whole hash tag, as `{shop}:` does; all locks are then in
-    /// one slot. `%queue`, `%clock` and `%inbox` are reserved for the library's own keys, and `|`
-    /// separates the parts of a push: a prefix with one of them fails with
-    /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting) when connecting.
+    /// Sets the prefix of every key on the server; `lock:` by default, and it may be empty. In a
+    /// Cluster, a prefix with a brace must contain a whole hash tag, such as `{shop}:`; all locks
+    /// are then in one slot. The prefix must not contain `%queue`, `%clock` or `%inbox`, which
+    /// name the library's own keys, nor `|`, which separates the parts of a push: connecting fails
+    /// with [`LockError::InvalidSetting`](crate::LockError::InvalidSetting).
     ///
-    /// One key that is reached through two prefixes excludes both, but has two clocks of fencing
-    /// tokens.
+    /// If two prefixes lead to the same key, its lock excludes the callers of both, but each
+    /// prefix has its own clock of fencing tokens.
     ///
-    /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they
-    /// can take any of its locks away, and let two callers in.
+    /// Redis clients that may write keys of this prefix, or publish to its channels, are trusted:
+    /// they can take any of its locks away, so that two callers hold it.
     ///
     /// # Examples
     ///
@@ -156,9 +156,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long the server may take to answer, or to accept a connection, before the connection is
-    /// replaced; one second by default. A request with a [`wait`](crate::LockRequest::wait) of zero
-    /// fails after this time at the latest.
+    /// Sets how long the server may take to answer, or to accept a connection, before the manager
+    /// reconnects; one second by default. A request with a [`wait`](crate::LockRequest::wait) of
+    /// zero fails after this time at the latest.
     ///
     /// # Examples
     ///
@@ -172,10 +172,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers may wait for one lock, over all processes; 100,000 by default. The next
-    /// caller gets [`LockError::QueueFull`](crate::LockError::QueueFull) at once. With several
-    /// servers there is no queue, hence no limit. A process that passes a lock on to its own next
-    /// callers gives their places back together: up to 31 count for some 10 ms more.
+    /// Sets how many callers of all processes may wait for one lock; 100,000 by default. The next
+    /// caller gets [`LockError::QueueFull`](crate::LockError::QueueFull) at once. A quorum has no
+    /// queue, and so no limit. A process that passes a lock on to its own next callers removes
+    /// them from the queue together: up to 31 of them count for about 10 ms longer.
     ///
     /// # Examples
     ///
@@ -188,8 +188,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the
-    /// attribute or by hand; 30 s by default, at least 10 ms, else connecting fails with
+    /// Sets the [`ttl`](crate::LockRequest::ttl) of requests that set none, by the attribute or by
+    /// hand; 30 s by default. Below 10 ms, connecting fails with
     /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting).
     ///
     /// # Examples
@@ -216,12 +216,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`wait`](crate::LockRequest::wait) of every call that is made without one, by the
-    /// attribute or by hand; zero by default: one try.
+    /// Sets the [`wait`](crate::LockRequest::wait) of requests that set none, by the attribute or
+    /// by hand; zero by default, which is one try.
     ///
-    /// [`try_acquire`](crate::LockRequest::try_acquire) makes one try all the same. So does an
-    /// attribute with `on_busy` and without `wait`: a job that skips its turn must not wait for it,
-    /// and run a second time.
+    /// [`try_acquire`](crate::LockRequest::try_acquire) ignores it, and makes one try. So does an
+    /// attribute with `on_busy` and without `wait`: a job that skips its turn must not wait, and
+    /// then run a second time.
     ///
     /// # Examples
     ///
@@ -243,11 +243,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Every call that is made without a `wait` waits without a limit, as
+    /// Makes requests that set no `wait` wait without a limit, as
     /// [`wait_forever`](crate::LockRequest::wait_forever) describes: also while Redis is down or
-    /// refuses. A call with a `wait` of its own, [`try_acquire`](crate::LockRequest::try_acquire),
-    /// and an attribute with `on_busy` and without `wait` have their limit all the same. Of this
-    /// and [`default_wait`](Self::default_wait), the last one counts.
+    /// refuses. It does not apply to a request with its own `wait`, to
+    /// [`try_acquire`](crate::LockRequest::try_acquire), nor to an attribute with `on_busy` and
+    /// without `wait`. If [`default_wait`](Self::default_wait) is called, too, the last call
+    /// counts.
     ///
     /// # Examples
     ///
@@ -273,9 +274,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one,
-    /// by the attribute or by hand; unlimited by default. At least 10 ms, else connecting fails
-    /// with [`LockError::InvalidSetting`](crate::LockError::InvalidSetting). A request with a longer
+    /// Sets the [`max_hold`](crate::LockRequest::max_hold) of requests that set none, by the
+    /// attribute or by hand; unlimited by default. Below 10 ms, connecting fails with
+    /// [`LockError::InvalidSetting`](crate::LockError::InvalidSetting). A request with a longer
     /// [`min_hold`](crate::LockRequest::min_hold) fails with
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
@@ -299,9 +300,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether calls that do not say so return without waiting for their release, as
-    /// [`release_in_background`](crate::LockRequest::release_in_background) describes; false by
-    /// default. A call with [`OnLost::Error`](crate::OnLost::Error) waits for it all the same.
+    /// Sets whether calls return without waiting for their release, if they do not say it
+    /// themselves, as [`release_in_background`](crate::LockRequest::release_in_background)
+    /// describes; false by default. A call with [`OnLost::Error`](crate::OnLost::Error) always
+    /// waits.
     ///
     /// # Examples
     ///
@@ -313,7 +315,7 @@ impl LockManagerBuilder {
     /// let builder = LockManager::builder("memory://default-background-example").default_release_in_background(true);
     /// let locks = builder.connect().await?;
     /// assert_eq!(locks.lock("stock:42").run_value(async |_guard| 41).await?, 41);
-    /// // The next call of this process comes behind that release.
+    /// // The next call of this process follows that release.
     /// locks.lock("stock:42").run_value(async |_guard| ()).await?;
     /// # Ok(())
     /// # }
@@ -323,13 +325,13 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks
-    /// with the same keys; true by default. These clients do not join the queue, so about one
-    /// release in 128 leaves the lock free for 1 to 3 ms, in which they can take it, and so can a
-    /// caller that comes just then. One that polls each 2 ms or sooner gets it each time; one that
-    /// polls each 100 ms, one time in fifty. Under constant demand that slows hand-offs by a few
-    /// per cent. The lead of an [election](crate::LockManager::election) is always handed over: a
-    /// leader that resigns would be the first to find it free.
+    /// Sets whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take
+    /// locks with the same keys; true by default. These clients do not join the queue. So about
+    /// one release in 128 leaves the lock free for 1 to 3 ms, in which they, or a caller that
+    /// arrives at that moment, can take it. A client that polls every 2 ms gets it each time; a
+    /// client that polls every 100 ms, one time in fifty. Under constant demand, this slows
+    /// hand-offs by a few percent. The lock of an [election](crate::LockManager::election) is
+    /// always handed over: else, a leader that resigns would be the first to find it free.
     ///
     /// # Examples
     ///
@@ -342,10 +344,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`;
-    /// false by default: connecting fails with
-    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). In an address, the parameter
-    /// `?allow_eviction=true` says the same.
+    /// Sets whether to accept a server whose `maxmemory-policy` may evict locks when it is full;
+    /// false by default: connecting to such a server fails with
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). The parameter
+    /// `?allow_eviction=true` of an address has the same effect.
     ///
     /// If the policy is changed while the manager runs, it keeps its locks, and logs a warning when it
     /// connects again.
@@ -361,16 +363,16 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many replicas of the server must confirm a lock, and the result or the tick that a call
-    /// keeps, with
-    /// [`WAIT`](https://redis.io/docs/latest/commands/wait/), before the caller has it; 0 by
-    /// default. When fewer have confirmed it at the end of the caller's wait, or after a quarter of
-    /// the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller
-    /// gets [`LockError::NotReplicated`](crate::LockError::NotReplicated).
+    /// Sets how many replicas of the server must confirm a lock with
+    /// [`WAIT`](https://redis.io/docs/latest/commands/wait/) before its caller gets it; 0 by
+    /// default. They also confirm the stored result of a call, or its tick. If fewer replicas
+    /// confirm until the caller's wait ends, or within a quarter of the
+    /// [`io_timeout`](Self::io_timeout) if that is sooner, the manager releases the lock, and the
+    /// caller gets [`LockError::NotReplicated`](crate::LockError::NotReplicated).
     ///
-    /// A failover then lets two callers in less often. It still can: a replica without the lock may
-    /// be promoted, unless all replicas must confirm. `WAIT` costs a second connection and one more
-    /// round trip. Renewals are not confirmed.
+    /// With it, two callers hold the same lock after a failover less often. It still happens if a
+    /// replica without the lock is promoted, unless all replicas must confirm. `WAIT` costs a
+    /// second connection and one more round trip. Replicas do not confirm renewals.
     ///
     /// # Examples
     ///
@@ -383,22 +385,22 @@ impl LockManagerBuilder {
         self
     }
 
-    /// `true` gives the engine of this manager a thread of its own; `false` says that the tokio
-    /// runtimes of its callers have I/O and timers, as with `#[tokio::main]` or `enable_all`. That
-    /// counts in a program that is built with `panic = "abort"`. In every other program, and by
-    /// default, the engine finds out.
+    /// With `true`, gives the engine of this manager its own thread from the start: for services
+    /// whose tasks often block their runtime. With `false`, states that the tokio runtimes of its
+    /// callers have I/O and timers, as with `#[tokio::main]` or `enable_all`; this matters only in
+    /// a program that is built with `panic = "abort"`. Without a call, the engine checks the
+    /// runtime.
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
-    /// threads, and moves to a thread of its own when that runtime is dropped or blocked for some
-    /// 100 ms, or when callers have no runtime. Each move is a new connection. A blocked caller
-    /// without a runtime runs the engine itself until its outcome is there. A thread from the start
-    /// is for services whose tasks often block their runtime.
+    /// threads. It moves to its own thread when that runtime is dropped or blocked for about 100
+    /// ms, or when callers have no runtime. Each move opens a new connection. A blocked caller
+    /// without a runtime polls the engine itself until its outcome arrives.
     ///
-    /// In a runtime without I/O or timers the engine has that thread, too. Tokio tells of such a
-    /// runtime only by a panic, which is caught, and of which the panic hook of the program does
-    /// not hear. In a program that is built with `panic = "abort"` there is no such panic: the
-    /// engine has its thread, where each outcome crosses threads, unless `own_thread(false)` says
-    /// that it needs none. Such a program aborts when that is not so.
+    /// In a runtime without I/O or timers, the engine has its own thread, too. Only a panic of
+    /// tokio shows such a runtime: the engine catches it, and the panic hook of the program does
+    /// not run. A program that is built with `panic = "abort"` cannot catch it. There, the engine
+    /// has its own thread, unless `own_thread(false)` states that it needs none. If that is wrong,
+    /// the program aborts.
     ///
     /// # Examples
     ///
@@ -411,28 +413,29 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers of this process, once it has a lock, may pass it to each other in a row
-    /// without asking the server; 0 by default: every release passes the lock to the longest waiter
-    /// of all processes.
+    /// Sets how many callers of this process may pass a lock to each other in a row without a
+    /// request to the server; 0 by default, with which every release passes the lock to the
+    /// longest waiter of all processes.
     ///
-    /// For a hot key: a hand-off within the process costs no round trip, in exchange for first
-    /// come, first served across processes. This is [lock
+    /// Use it for a hot key: a hand-off within the process costs no round trip, but waiters of
+    /// different processes are no longer served first come, first served. This is [lock
     /// cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each
     /// holder of a lock, and a body still ends before its lease does. The differences:
-    /// - Fencing tokens of different locks are not ordered any more: a process draws those of its
-    ///   next bodies in advance.
+    /// - Fencing tokens of different locks are not ordered any more: a process draws the tokens of
+    ///   its next bodies in advance.
     /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it
     ///   for each other process that waits. Within a process the longest waiter is still the next
     ///   holder.
-    /// - One waiter of each process stands in the queue on the server.
-    ///   [`inspect`](crate::LockManager::inspect) counts these waiters;
-    ///   [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
+    /// - One waiter of each process is in the queue on the server.
+    ///   [`inspect`](crate::LockManager::inspect) counts only these waiters.
+    ///   [`max_waiters`](Self::max_waiters) limits them, and, separately, the waiters of each
+    ///   process.
     /// - A release within the process does not ask the server whether the key is still there: its
     ///   outcome is [`Released`](crate::ReleaseOutcome::Released) unless the process already knew
     ///   of the loss.
     ///
-    /// Only callers with the same `ttl` pass the lock to each other. With several servers the
-    /// setting has no effect.
+    /// Only callers with the same `ttl` pass the lock to each other. A quorum ignores this
+    /// setting.
     ///
     /// # Examples
     ///
@@ -445,22 +448,23 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where user and password come from, when they change while the program runs: a secret store,
-    /// a file that is replaced, a token that expires. `ask` is called at each connect to a server,
-    /// and once more when the server refuses what it gave. Locks that are held stay held: an open
-    /// connection goes on with the password that it was opened with, and the next one asks.
+    /// Sets a callback that returns the user and the password, for credentials that change while
+    /// the program runs: a secret store, a file that is replaced, a token that expires. The
+    /// manager calls `ask` for each new connection, and once more if the server refuses the
+    /// credentials. Held locks stay held: an open connection keeps the password that it was opened
+    /// with.
     ///
-    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has
-    /// three quarters of the [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in
-    /// time is [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries
-    /// again, some times a second; credentials that the server refuses twice are
-    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each call
+    /// may take three quarters of the [`io_timeout`](Self::io_timeout). After an error, a panic or
+    /// a timeout of `ask`, callers get [`LockError::Unavailable`](crate::LockError::Unavailable),
+    /// and the manager retries a few times a second. If the server refuses the credentials twice,
+    /// callers get [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
-    /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary
-    /// behind Sentinel. The sentinels themselves have `sentinel_user` and `sentinel_password` in
-    /// the address. An address with a user or a password is refused with
-    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl); `memory://` has no users and does
-    /// not ask.
+    /// It applies to all servers of the manager: one server, a quorum, the nodes of a Cluster, and
+    /// the primary behind Sentinel. The sentinels themselves use `sentinel_user` and
+    /// `sentinel_password` of the address. An address with a user or a password is refused with
+    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). `memory://` has no users, and
+    /// never calls `ask`.
     ///
     /// # Examples
     ///
@@ -489,14 +493,14 @@ impl LockManagerBuilder {
         self
     }
 
-    /// After how long a wait is reported to `tracing`, by a warning with the key, the holder and
-    /// the number of waiters in front; one second by default. Again when the wait is four times as
-    /// long, and so on; one line says how it ended. With [`Duration::MAX`], no wait is reported.
-    /// Needs the feature `tracing`.
+    /// Sets after how long a wait is logged to `tracing`, as a warning with the key, the holder
+    /// and the number of waiters in front; one second by default. The next warning follows when
+    /// the wait is four times as long, and so on. One more line says how the wait ended. With
+    /// [`Duration::MAX`], no wait is logged. Needs the feature `tracing`.
     ///
-    /// Each warning costs one request, which asks the server for the holder. Of the waiters of one
-    /// key in this process, one is reported at a time, until its wait ends; the warning says how
-    /// many they are.
+    /// Each warning costs one request, which asks the server for the holder. Only one waiter of a
+    /// key in this process is logged at a time, until its wait ends; the warning says how many
+    /// wait.
     ///
     /// # Examples
     ///
@@ -511,8 +515,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities, in PEM form, that sign the servers' certificates, instead of
-    /// those that the system trusts. Needs the feature `tls`.
+    /// Sets the certificate authorities, in PEM form, that sign the servers' certificates. They
+    /// replace the authorities that the system trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -530,9 +534,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The client certificate for a server that demands one (`tls-auth-clients yes`), followed by
-    /// the intermediate certificates, and its private key, both in PEM form. Neither is ever
-    /// printed. Needs the feature `tls`.
+    /// Sets the client certificate for a server that demands one (`tls-auth-clients yes`),
+    /// followed by the intermediate certificates, and its private key, both in PEM form. Neither
+    /// is ever printed. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -550,19 +554,19 @@ impl LockManagerBuilder {
         self
     }
 
-    /// `tell` is called when a call of this manager has a lock, when a lock is lost while it is
-    /// held, and when a call fails because another caller has the lock: for what neither metrics
-    /// nor spans reach, such as a page, a counter of the service's own, or a switch that follows a
-    /// leader's lock.
+    /// Sets a callback for events: `tell` runs when a call of this manager acquires a lock, when a
+    /// held lock is lost, and when a call fails because another caller has the lock. Use it for
+    /// what neither metrics nor spans reach, such as a page, a counter of the service, or a switch
+    /// that follows a leader's lock.
     ///
-    /// It runs inside the call, and for a loss on the thread that finds it, which may be the
-    /// engine's, on which all locks of the manager depend: it must return at once. It may send to a
-    /// channel; it must not block, take a lock, or wait for one. It may run on several threads at
-    /// the same time. A panic in it is caught, and leaves a line in the log with the feature
-    /// `tracing`; a program that is built with `panic = "abort"` ends.
+    /// It must return at once: it may send to a channel, but must not block, acquire a lock, or
+    /// wait for one. It runs inside the call; for a loss, it runs on the thread that detects the
+    /// loss, which may be the engine's, on which all locks of the manager depend. It may run on
+    /// several threads at the same time. The manager catches a panic in it, and logs a line with
+    /// the feature `tracing`. A program that is built with `panic = "abort"` ends.
     ///
     /// `Acquired` fires before the body runs; `Lost` fires later, if at all. A release and the end
-    /// of a process fire no event. With a second call, the last callback counts.
+    /// of a process fire no event. A second call replaces the callback.
     ///
     /// # Examples
     ///
@@ -591,7 +595,7 @@ impl LockManagerBuilder {
 }
 
 impl fmt::Debug for LockManagerBuilder {
-    /// Without the address, which may hold a password.
+    /// Leaves out the address, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManagerBuilder")
             .field("prefix", &self.prefix)

@@ -1,16 +1,20 @@
-//! Where the loop of an engine runs.
+//! Chooses the runtime that polls the event loop of an engine, and moves the loop if that runtime
+//! stalls.
 //!
-//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A watchdog,
-//! one thread for the process, moves the loop to a runtime of its own when that runtime is dropped
-//! or does not run it in time. Callers without a runtime have such a one from the start, which a
-//! blocked caller or a thread of its own polls. No manager delays the renewals of another. The
-//! state of the loop has no I/O, so a move is a new connection and nothing more: held locks are
-//! renewed over it, and requests without an answer are repeated.
+//! The loop runs as a task on the runtime of its callers, where an outcome crosses no thread. If
+//! that runtime is dropped, or does not poll the loop in time, a watchdog moves the loop to its
+//! own runtime. The watchdog is one thread for the process. If the callers have no runtime, the
+//! loop has its own runtime from the start, which a blocked caller or a thread polls. Each manager
+//! has its own loop, so none delays the renewals of another. The state of the loop contains no
+//! I/O, so a move only opens a new connection: held locks are renewed over it, and requests
+//! without an answer are repeated.
 //!
-//! With the clock of a runtime that a test may pause, the loop belongs to that runtime.
+//! If the loop uses the clock of a runtime, which a test may pause, it always returns to that
+//! runtime.
 //!
-//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for.
-//! The time until it may return doubles each time that a runtime stalls it within [`STEADY`].
+//! The loop returns from its own thread to a runtime of its callers when no lock is held or
+//! requested. The time until it may return doubles each time that a runtime stalls it within
+//! [`STEADY`].
 
 mod fallback_runtime;
 mod loop_lock;
@@ -32,33 +36,34 @@ use fallback_runtime::FallbackRuntime;
 use loop_lock::{Locked, LoopLock};
 use stall_watch::{StallWatchdog, Watch};
 
-/// A runtime that has run the loop for this long is trusted again after it stalls the loop.
+/// A runtime that stalls the loop after running it for this long gets the shortest cool-down
+/// again.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// How long the loop stays on its own thread after a runtime has stalled it, the first time and at
-/// most.
+/// How long the loop stays on its own thread after a runtime has stalled it: the first time, and
+/// the longest.
 const COOL_DOWN: Duration = Duration::from_secs(1);
 const LONGEST_COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// How often the watchdog looks at a loop with waiters that has nothing to do: a grant must not lie
-/// unread. An answer that is due sooner is looked for after [`LONGEST_DELAY`].
+/// How often the watchdog checks an idle loop that has waiters, because a grant may have arrived.
+/// A loop with a request in flight is checked after [`LONGEST_DELAY`].
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// How late a runtime may be with a deadline: half of the time until then, but so long at least and
-/// at most. A renewal is due after a third of its ttl, so a move is in time.
+/// How late a runtime may be with a deadline: half of the time until it, within these bounds. A
+/// renewal is due after a third of its TTL, so the loop moves in time.
 const LEAST_DELAY: Duration = Duration::from_millis(20);
 const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a runtime whose clock the loop has may take to poll a woken loop: on a busy machine, a
-/// move would let the clock jump past a renewal.
+/// How long a runtime may take to poll a woken loop that uses its clock. A shorter time would move
+/// the loop on a busy machine, and the clock would jump past a renewal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const NEVER: u64 = u64::MAX;
 
-/// The place of a loop that no task polls.
+/// The value of `place` while no task polls the loop.
 const UNPOLLED: u64 = 0;
 
-/// The place of a loop that has a thread of its own.
+/// The value of `place` while the loop runs on its own thread.
 const OWN_THREAD: u64 = 1;
 
 /// The loops that callers' runtimes run.
@@ -66,36 +71,36 @@ static RUNNERS: RunnersMutex<Vec<Weak<LoopRunner>>> = RunnersMutex::new(Vec::new
 
 pub(super) struct LoopRunner {
     watchdog: StallWatchdog,
-    /// The clock that the loop's deadlines are on.
+    /// The clock of the loop's deadlines.
     clock: Clock,
-    /// The user has said that the runtimes of callers have I/O and timers.
+    /// The user states that the runtimes of callers have I/O and timers.
     is_sure: bool,
     state: LoopLock<State>,
-    /// The runtime of the loop, where no runtime of its callers runs it.
+    /// The loop's own runtime, while no runtime of its callers polls it.
     own: Mutex<Option<Arc<FallbackRuntime>>>,
     /// The number of the runtime that polls the loop.
     place: AtomicU64,
-    /// Grows with each move, so the task that was left behind ends.
+    /// The number of moves; a task of an earlier move ends.
     moves: AtomicU64,
-    /// The polls so far.
+    /// The number of polls.
     polled: AtomicU64,
-    /// The commands so far, and how many of them had been sent at the last poll.
+    /// The number of commands that callers have sent, and what it was at the last poll.
     sent: AtomicU64,
     seen: AtomicU64,
-    /// So many of them the loop has read and written, as far as the connection takes requests.
+    /// How many of them the loop has read, and written as far as the connection takes requests.
     written: AtomicU64,
-    /// When the runtime is late with the next deadline of the loop, and when the watchdog looks
-    /// next, on the lease clock; [`NEVER`] without one.
+    /// When the runtime will be late with the next deadline of the loop, and when the watchdog
+    /// checks next, on the lease clock; else [`NEVER`].
     late_at: AtomicU64,
     look_at: AtomicU64,
-    /// The watchdog looks after [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN) at the latest.
+    /// True when the watchdog checks within [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN).
     is_watched: AtomicBool,
     watch: Mutex<Watch>,
-    /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and
-    /// whether a caller waited for an outcome.
+    /// The next deadline of the loop on its own thread, or [`NEVER`], and whether a caller waits
+    /// for an outcome; both as of the last poll.
     due: AtomicU64,
     is_awaited: AtomicBool,
-    /// From then on the loop may return to a runtime of its callers.
+    /// When the loop may return to a runtime of its callers.
     returns_at: AtomicU64,
 }
 
@@ -104,9 +109,9 @@ struct State {
     event_loop: Option<EventLoop>,
     /// The waker of the task that polls it.
     waker: Option<Waker>,
-    /// The number of the thread that has polled it last since the move.
+    /// The number of the thread that polled it last, since the last move.
     polled_on: Option<u64>,
-    /// The loop is being polled; still so after that only if it has panicked.
+    /// True during a poll, and after it only if the loop panicked.
     is_polled: bool,
     /// The time of the last move.
     since: Moment,
@@ -115,8 +120,8 @@ struct State {
 }
 
 impl LoopRunner {
-    /// A loop that no task polls yet. With `is_sure`, the runtimes of callers are known to have I/O
-    /// and timers.
+    /// Creates a runner whose loop no task polls yet. `is_sure`: the user states that the runtimes
+    /// of callers have I/O and timers.
     pub(super) fn new(event_loop: EventLoop, is_sure: bool) -> io::Result<Arc<Self>> {
         let clock = event_loop.clock().clone();
         let state = State {
@@ -149,7 +154,7 @@ impl LoopRunner {
         }))
     }
 
-    /// A caller has sent a command.
+    /// Makes sure that the loop is polled soon: a caller has sent a command.
     pub(super) fn on_sent(self: &Arc<Self>) {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
@@ -160,8 +165,8 @@ impl LoopRunner {
                 }
                 self.own().iter().for_each(|own| own.wake());
             }
-            // The loop has its turn when the caller's task pauses. The task may compute first, or
-            // be no task: it may be a thread beside those that run the loop.
+            // The runtime polls the loop when the caller's task yields. But the task may compute
+            // for long, or the caller may be a blocking thread.
             place if place == here() => {
                 if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
                     self.look_at(Moment::now().after(stall_watch::LOOK_AGAIN));
@@ -171,8 +176,8 @@ impl LoopRunner {
         }
     }
 
-    /// Writes what callers have sent, on the thread of the caller: wherever the loop runs, the
-    /// process may end next. Without a connection there is nothing to write to.
+    /// Writes what callers have sent, on the thread of the caller, because the process may end
+    /// before the loop is polled. Without a connection, it writes nothing.
     pub(super) fn flush(&self) {
         let sent = self.sent.load(Ordering::SeqCst);
         let is_written = || self.written.load(Ordering::SeqCst) >= sent;
@@ -190,7 +195,7 @@ impl LoopRunner {
         }
     }
 
-    /// The last handle is gone: the loop ends once everything is released.
+    /// Lets the loop end once everything is released: the last handle was dropped.
     pub(super) fn on_closed(self: &Arc<Self>) {
         if self.place.load(Ordering::SeqCst) == UNPOLLED {
             let mut state = self.state();
@@ -206,10 +211,10 @@ impl LoopRunner {
         self.on_sent();
     }
 
-    /// Begins to run: where the caller is, or else on a thread of its own.
+    /// Starts the loop on the caller's runtime if that can run it, else on its own thread.
     pub(super) fn start(self: &Arc<Self>) {
-        // This is asked before the state is locked: the look at a runtime may wait for another
-        // thread's panic hook.
+        // Before the state is locked: the check of a runtime may wait for another thread's panic
+        // hook.
         let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
         let runner = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
         let mut state = self.state();
@@ -221,8 +226,8 @@ impl LoopRunner {
         }
     }
 
-    /// True when the runtime of this thread, which is `here`, can run the loop. Where that cannot be
-    /// found out, the user's word counts.
+    /// True when `here`, the runtime of this thread, can run the loop. With `panic = "abort"` it
+    /// cannot be checked, and the user's statement counts.
     fn runs_on(&self, here: &Runtime) -> bool {
         if self.is_sure && cfg!(panic = "abort") {
             host::running_clock().is_some()
@@ -236,8 +241,8 @@ impl LoopRunner {
             && self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
     }
 
-    /// From its own thread to the caller's runtime, if the loop is idle except for the command of that
-    /// caller.
+    /// Moves the loop from its own thread to the caller's runtime, if it is idle except for the
+    /// command of that caller.
     fn return_to_caller(self: &Arc<Self>) {
         if let Some(runtime) = Runtime::current()
             && !self.own().as_ref().is_some_and(|own| own.is(runtime.number()))
@@ -265,7 +270,7 @@ impl LoopRunner {
         // A runtime that is being dropped drops the task at once.
         drop(state);
         runtime.spawn(poll_loop(PollTask { runner: Arc::clone(self), moves }));
-        // Until its first poll, nothing else tells that the runtime does not run it.
+        // Before its first poll, only this check detects that the runtime does not run it.
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
 
@@ -292,8 +297,7 @@ impl LoopRunner {
         moves
     }
 
-    /// The runtime has stalled the loop, which moves to its own thread and stays there for some
-    /// time.
+    /// Moves a loop that its runtime has stalled to its own thread, where it stays for `at_least`.
     fn take_over(self: &Arc<Self>, state: &mut State, at_least: Duration) {
         self.cool_down(state, at_least);
         self.move_to_own_thread(state);
@@ -306,7 +310,8 @@ impl LoopRunner {
         }
     }
 
-    /// A loop on the clock of its runtime is back as soon as that runs tasks.
+    /// Moves a loop that uses the clock of its runtime back, because that runtime runs tasks
+    /// again.
     fn on_unblocked(self: &Arc<Self>) {
         let state = self.state();
         if let Some(clock) = self.clock.of_runtime()
@@ -319,8 +324,8 @@ impl LoopRunner {
         }
     }
 
-    /// Sets until when the loop stays on its own thread. The time doubles where a runtime stalls it
-    /// within [`STEADY`].
+    /// Sets until when the loop stays on its own thread. The time doubles if a runtime stalls the
+    /// loop within [`STEADY`].
     fn cool_down(&self, state: &mut State, at_least: Duration) {
         let now = Moment::now();
         let before = if now.since(state.since) < STEADY { 2 * state.cool_down } else { Duration::ZERO };
@@ -328,8 +333,8 @@ impl LoopRunner {
         self.returns_at.store(now.after(state.cool_down).to_nanos(), Ordering::Relaxed);
     }
 
-    /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that
-    /// polls it, perhaps one of `spawn_blocking`.
+    /// Moves the loop if the thread that polls it is about to block. A thread of `spawn_blocking`
+    /// is in the same runtime, but does not poll it.
     fn on_blocked(self: &Arc<Self>) {
         let mut state = self.state();
         let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
@@ -338,7 +343,7 @@ impl LoopRunner {
         }
     }
 
-    /// The task of this move is dropped: its runtime is.
+    /// Moves the loop, because its runtime has dropped the task of this move.
     fn on_dropped(self: &Arc<Self>, moves: u64) {
         let mut state = self.state();
         if self.moves.load(Ordering::SeqCst) != moves {
@@ -352,10 +357,10 @@ impl LoopRunner {
             return;
         };
         self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
-        // The process may end next: what callers have released meanwhile is written now.
+        // The process may end next, so what callers have released is written now.
         event_loop.flush();
-        // Before the last look at the commands: a caller that sends one after that look finds the
-        // loop nowhere, and settles it.
+        // Before the last check for commands: a caller that sends one after the check finds the
+        // loop unpolled, and starts it.
         self.place.store(UNPOLLED, Ordering::SeqCst);
         if event_loop.is_idle() && !event_loop.has_commands() {
             if Moment::now().since(state.since) < STEADY {
@@ -408,8 +413,8 @@ impl LoopRunner {
         turn
     }
 
-    /// When a runtime that has not polled the loop again is late: after its deadline, or with the
-    /// next heartbeat.
+    /// When a runtime that has not polled the loop again counts as late: after the loop's
+    /// deadline, or at the next heartbeat.
     #[inline]
     fn late_at(&self, event_loop: &EventLoop) -> Option<Moment> {
         let now = Moment::now();
@@ -424,8 +429,8 @@ impl LoopRunner {
         late_at.into_iter().chain(heartbeat.map(|heartbeat| now.after(heartbeat))).min()
     }
 
-    /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get
-    /// an error.
+    /// Polls the loop as [`poll`](Self::poll), but catches a panic of the loop, which must not end
+    /// this thread. Callers then get an error.
     fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<PollOutcome> {
         catch_unwind(AssertUnwindSafe(|| self.poll(moves, cx))).unwrap_or_else(|_| {
             self.on_dropped(moves);
@@ -433,8 +438,8 @@ impl LoopRunner {
         })
     }
 
-    /// Blocks this thread, which is in no runtime, until `future` is ready. Polls the loop
-    /// meanwhile, if that is on a runtime of its own.
+    /// Blocks this thread, which is in no runtime, until `future` is ready. Meanwhile it polls the
+    /// loop, if that has its own runtime.
     pub(super) fn poll_until<F: Future>(
         self: &Arc<Self>,
         limit: Option<Moment>,
@@ -450,17 +455,17 @@ impl LoopRunner {
         Some(self.due.load(Ordering::SeqCst)).filter(|due| *due != NEVER).map(Moment::from_nanos)
     }
 
-    /// True while a caller waits for an outcome, or has sent what the loop has not read.
+    /// True while a caller waits for an outcome, or the loop has an unread command.
     fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::SeqCst) || self.has_unread()
     }
 
-    /// True while the loop has not read each command.
+    /// True while the loop has an unread command.
     fn has_unread(&self) -> bool {
         self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)
     }
 
-    /// From this time on, the runtime is late with the loop's next deadline.
+    /// Sets when the runtime is late with the loop's next deadline.
     fn set_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
         self.late_at.store(late_at.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
         if let Some(late_at) = late_at
@@ -470,7 +475,7 @@ impl LoopRunner {
         }
     }
 
-    /// The watchdog looks at that time, if not sooner.
+    /// Has the watchdog check the loop at that time, if not sooner.
     fn look_at(self: &Arc<Self>, at: Moment) {
         if self.look_at.fetch_min(at.to_nanos(), Ordering::SeqCst) > at.to_nanos() {
             self.watchdog.look_at(self, at);
@@ -495,16 +500,16 @@ impl LoopRunner {
     }
 }
 
-/// How the wait of a blocked caller ends.
+/// The end of a blocked caller's wait.
 pub(crate) enum Blocked<T> {
     Ready(T),
     TimedOut,
-    /// This thread does not poll the loop: wait without.
+    /// Another thread polls the loop: wait without polling.
     Elsewhere,
 }
 
-/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to
-/// threads of their own.
+/// Moves the loops that this thread polls to their own threads. To be called before the thread
+/// blocks.
 pub(crate) fn about_to_block() {
     for runner in runners_here() {
         runner.on_blocked();
@@ -516,7 +521,7 @@ async fn poll_loop(task: PollTask) {
     while poll_fn(|cx| task.runner.poll(task.moves, cx)).await.lets_others_run().await {}
 }
 
-/// What a task has that polls the loop: its drop shows that the runtime has dropped the task.
+/// Owned by the task that polls the loop: its drop shows that the runtime has dropped the task.
 struct PollTask {
     runner: Arc<LoopRunner>,
     moves: u64,
@@ -528,7 +533,7 @@ impl Drop for PollTask {
     }
 }
 
-/// Notes a loop that a caller's runtime runs.
+/// Registers a loop that a caller's runtime runs.
 fn add_runner(runner: &Arc<LoopRunner>) {
     let mut runners = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
     runners.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(runner)));
@@ -554,7 +559,7 @@ fn flush_or_end(event_loop: &mut EventLoop) -> bool {
     catch_unwind(AssertUnwindSafe(|| event_loop.flush())).is_ok()
 }
 
-/// A loop with a thread of its own for as long as it lasts.
+/// A loop that runs on its own thread until it ends.
 pub(super) struct Resident {
     /// `None` once the loop has ended.
     event_loop: LoopLock<Option<EventLoop>>,
@@ -576,7 +581,7 @@ impl Resident {
             .map_or(Poll::Ready(PollOutcome::Ended), |event_loop| event_loop.poll(cx))
     }
 
-    /// As [`LoopRunner::flush`].
+    /// Writes what callers have sent, as [`LoopRunner::flush`] does.
     pub(super) fn flush(&self) {
         if let Some(mut event_loop) = self.event_loop.lock_soon(|| false)
             && !event_loop.as_mut().is_none_or(flush_or_end)
@@ -586,7 +591,7 @@ impl Resident {
     }
 }
 
-/// Dropped with the task that polls the loop, which has ended then: callers get an error.
+/// Owned by the task that polls the loop. Its drop ends the loop: callers get an error.
 struct Residence(Arc<Resident>);
 
 impl Drop for Residence {

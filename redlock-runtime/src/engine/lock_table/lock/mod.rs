@@ -1,18 +1,19 @@
 //! One lock: who holds it in this process, who waits for it here, and what is being released.
 //!
-//! Here are its parts, the timers of its attempts, and what is sent again and again until it is
-//! released. The files of this folder stand above each other, and each calls only those below it:
+//! This file has the timers of the attempts, and the releases, which are sent until the server has
+//! answered. The files of this folder are layers: each calls only the files that are listed below
+//! it.
 //!
-//! - `replies`, `events`: what a reply, a push, a change, a connection or a timer changes
-//! - `local_hand_over`: a released lock goes to the next waiter of this process, or to the server
-//! - `holding`: a lock is held, renewed, watched and lost
-//! - `acquiring`: which waiter asks the server, how it handles the reply, and who asks when it
-//!   leaves
-//! - `long_wait`, `announcing`: the report of a long wait, and what a leader announces
+//! - `replies`, `events`: handle a reply, a push, a change, a connection or a timer
+//! - `local_hand_over`: passes a released lock to the next waiter of this process, or to the
+//!   server
+//! - `holding`: holds, renews, watches and loses a lock
+//! - `acquiring`: chooses the waiter that asks the server, and handles its reply
+//! - `long_wait`, `announcing`: log a long wait, and write the record of a leader
 //! - this file
-//! - `attempts`: where each attempt stands; `extras`: what few locks have beside them
-//! - `queue`, `waiting`, `held`, `releasing`, and their parts
-//! - `kind`: what differs between the kinds of locks
+//! - `attempts`: the state of each attempt; `extras`: the state that few locks need
+//! - `queue`, `waiting`, `held`, `releasing` and their parts: one state of an attempt each
+//! - `kind`: the differences between the kinds of locks
 
 mod acquiring;
 mod announcing;
@@ -59,13 +60,13 @@ impl Lock {
         cx.timers.set(id, due);
     }
 
-    /// The attempt releases the lock that it has or may have.
+    /// Starts the release of the lock that the attempt holds or may hold.
     fn start_release(&mut self, cx: &mut Context, id: Id, releasing: Releasing) {
         self.attempts.insert_apart(id, Apart::Releasing(Box::new(releasing)));
         self.send_release(cx, id);
     }
 
-    /// A release without a caller.
+    /// Starts a release for which no caller waits.
     fn release_apart(&mut self, cx: &mut Context, releasing: Releasing) {
         let id = cx.own_requests.new_id();
         cx.attempts.insert(id, releasing.name());
@@ -89,7 +90,7 @@ impl Lock {
         }
     }
 
-    /// There is nothing to release any more.
+    /// Forgets the attempt, because nothing is left to release.
     fn end_release(&mut self, cx: &mut Context, id: Id) {
         let is_releasing = |apart: &Apart| matches!(apart, Apart::Releasing(_));
         if let Some(Apart::Releasing(releasing)) = self.attempts.remove_apart(id, is_releasing) {
@@ -98,7 +99,7 @@ impl Lock {
         }
     }
 
-    /// The connection broke: no request in flight will be answered.
+    /// Marks the requests in flight as unanswered, because the connection broke.
     pub(super) fn disconnect(&mut self, cx: &mut Context, id: Id) {
         self.extras.drop_draws();
         match self.attempts.attempt(id) {
