@@ -643,3 +643,18 @@ fn a_process_that_ends_leaves_what_another_task_was_granted_to_the_ttl() {
         plan
     });
 }
+
+/// The waiter was told when the second of those inside would end, because the first to end was the one that allowed the
+/// fewest: it slept beside room.
+#[test]
+fn one_that_takes_several_enters_when_the_one_leaves_that_allowed_the_fewest() {
+    holds(|seed| {
+        let reader = Hold { allows: 0, hold: 1_500, ..Hold::of(0) };
+        let kept = Hold { allows: 2, hold: 0, min_hold: Some(100), way: Way::Release, ..Hold::of(0) };
+        let heavy = Hold { allows: 3, takes: 2, wait: Some(500), ..Hold::of(0) };
+        Plan::quiet(seed, 3)
+            .with_call(0, 0, What::Hold(reader))
+            .with_call(150, 1, What::Hold(kept))
+            .with_call(170, 2, What::Hold(heavy))
+    });
+}

@@ -87,13 +87,18 @@ impl Inside {
         self.next(limit).and_then(|member| token::owner_of(member.token.value()))
     }
 
+    /// The one behind whose end there is room. How many may be inside then is told by those that stay.
     fn next(&self, limit: Limit) -> Option<&Member> {
-        let (of_those, mut taken, by_end) = (self.limit(), self.taken(), self.by_end());
-        let makes_room = |member: &&Member| {
-            taken = taken.saturating_sub(member.limit.take());
-            limit.has_room(taken, of_those)
-        };
-        by_end.into_iter().find(makes_room)
+        let mut by_end = self.by_end();
+        let (mut taken, mut of_those) = (0_u32, Limit::NONE);
+        while let Some(last) = by_end.pop() {
+            taken = taken.saturating_add(last.limit.take());
+            of_those = of_those.least(last.limit);
+            if by_end.is_empty() || !limit.has_room(taken, of_those) {
+                return Some(last);
+            }
+        }
+        None
     }
 
     fn by_end(&self) -> Vec<&Member> {
@@ -146,5 +151,29 @@ impl Inside {
     /// Names the phase of those that are inside now.
     pub(super) fn name(&self) -> Token {
         Token::naming(format!("%holders|{}", self.fence).as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A reader, and before it the end of one that allows two: three permits are free behind the
+    /// first end, not behind both.
+    #[test]
+    fn the_end_of_the_one_that_allows_the_fewest_makes_room_for_several() {
+        let (now, mut inside) = (Moment::now(), Inside::default());
+        let (inbox, _pushes) = tokio::sync::mpsc::unbounded_channel();
+        for (limit, seconds) in [(0, 9), (2, 1)] {
+            let expires = now.after(Duration::from_secs(seconds));
+            let (limit, inbox) = (Limit::of(limit), inbox.clone());
+            inside.add(Member { token: Token::from_value("t"), limit, expires, is_claim: false, inbox });
+        }
+        let next_end = |limit| inside.next_end(limit).map(|end| end.since(now).as_secs());
+        assert_eq!(next_end(Limit::of(3).taking(2)), Some(1));
+        assert_eq!(next_end(Limit::of(3).taking(3)), Some(9));
+        assert_eq!((next_end(Limit::ONE), next_end(Limit::NONE)), (Some(9), Some(1)));
     }
 }

@@ -477,14 +477,16 @@ end
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
   local missing = inside + extra + weight - math.max(least(number, limit), 1)
-  -- Where each counts for one. One that takes more than they allow waits for all.
-  if extra == 0 or missing < 1 then return math.max(math.min(missing, inside) - 1, 0) end
-  local members = redis.call('ZRANGE', holders, 0, missing - 1)
-  for i = 1, #members do
-    missing = missing - weight_of(members[i])
-    if missing < 1 then return i - 1 end
+  -- The first that leaves makes room for one.
+  if missing <= 1 then return 0 end
+  -- Who leaves may have allowed the fewest: how many may be inside is told by those that stay, from the last that ends.
+  local members = redis.call('ZRANGE', holders, 0, -1)
+  local taken, most = weight, number
+  for i = #members, 1, -1 do
+    taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
+    if most ~= 0 and taken > most then return i - 1 end
   end
-  return math.max(#members - 1, 0)
+  return 0
 end
 
 -- When there is room for this number and weight, unless those inside renew or leave. In ms from now.
