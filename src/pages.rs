@@ -194,6 +194,19 @@ fn every_page_is_a_module_and_linked_from_the_readme() -> io::Result<()> {
     Ok(())
 }
 
+/// A reader of the list of pages, and of the page itself, sees first what the page is for.
+#[test]
+fn every_page_opens_with_its_sentence_in_the_list_of_pages() -> io::Result<()> {
+    for (page, text) in pages()?.iter().skip(1) {
+        let name = page.strip_prefix("docs/").unwrap_or(page);
+        let listed = MODULES.split(&format!("\"{name}\" => \"")).nth(1);
+        let listed = listed.and_then(|rest| rest.split("\",").next()).unwrap_or_default();
+        let opening = text.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
+        assert!(listed.ends_with('.') && opening.starts_with(listed), "{page}: {listed:?}: {opening:?}");
+    }
+    Ok(())
+}
+
 /// True when the pieces between each `…` are in the message, in order.
 fn quotes(quoted: &str, message: &str) -> bool {
     let mut rest = Some(message);

@@ -24,7 +24,7 @@
 //!   memory          the same protocol in this process, without a server
 //! ```
 //!
-//! A lock's day:
+//! The lifecycle of a lock:
 //!
 //! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its
 //!    [`Engine`](handle::Engine).
