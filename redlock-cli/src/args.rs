@@ -354,7 +354,7 @@ pub(crate) struct RunArgs {
     pub(crate) key: String,
     /// Stands by, runs the command while this process leads, and stands by again when it no longer
     /// does, or when the command fails. Ends when the command ends with 0
-    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "ticks"])]
+    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "take", "ticks"])]
     pub(crate) leader: bool,
     /// What `redlocked leader` and other processes show of this leader, such as its address
     #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
@@ -383,11 +383,15 @@ pub(crate) struct RunArgs {
     pub(crate) max_hold: Option<Duration>,
     /// Holds the lock together with any number of others that share it, beside whom a `run` without
     /// it is the writer
-    #[arg(help_heading = "How many", long, conflicts_with_all = ["permits", "ticks"])]
+    #[arg(help_heading = "How many", long, conflicts_with_all = ["permits", "take", "ticks"])]
     pub(crate) shared: bool,
     /// Lets at most so many in at once. All that ask for the key name the same number
     #[arg(help_heading = "How many", long, value_name = "NUMBER", conflicts_with = "ticks")]
     pub(crate) permits: Option<u32>,
+    /// How many of the permits the command takes: at most as many as there are. One that waits for several
+    /// is not passed by those that need fewer. Default: 1
+    #[arg(help_heading = "How many", long, value_name = "NUMBER", requires = "permits")]
+    pub(crate) take: Option<u32>,
     /// Runs the command once per tick of this length, over all machines that start it at about the
     /// same time by their own clocks: less than 150s apart, or a quarter of a tick below 10m. `1h` is
     /// for each job that is due once an hour, a day or a month, in any zone. From 1s to 366 days

@@ -102,6 +102,7 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     };
     let request = if args.shared { request.shared() } else { request };
     let request = if let Some(permits) = args.permits { request.permits(permits) } else { request };
+    let request = if let Some(take) = args.take { request.take(take) } else { request };
     let request = if let Some(longest) = args.max_hold { request.max_hold(longest) } else { request };
     if args.nonblock {
         return Ok(request.acquire().await?);

@@ -432,6 +432,45 @@ fn readers_and_permits_run_at_once_and_a_writer_alone() {
 }
 
 #[test]
+fn commands_that_take_several_permits_run_together_as_long_as_there_are_enough() {
+    let server = RedisServer::start();
+    let start = |take: &str| {
+        let job = ["run", "--permits", "16", "--take", take, "gpu", "--", "sleep", "60"];
+        Running::start(&server.url(), &job)
+    };
+    let ends_with = |take: &[&str]| {
+        let job = [&["run", "-n", "--permits", "16"], take, &["gpu", "--", "true"]].concat();
+        said(&server.url(), &job).code
+    };
+    let _jobs = [start("8"), start("7")];
+    eventually("both are inside", || server.run::<usize>("ZCARD lock:gpu%queue%holders") == 2);
+    let shown = said(&server.url(), &["show", "gpu", "--quick"]).out;
+    assert!(shown.contains("15 of 16 permits, 2 holders"), "{shown}");
+    assert_eq!(ends_with(&["--take", "2"]), Some(1), "one permit is left");
+    assert_eq!(ends_with(&["--take", "1"]), Some(0));
+    assert_eq!(ends_with(&[]), Some(0), "as without the option");
+}
+
+#[test]
+fn taking_more_permits_than_there_are_is_refused_and_so_is_taking_some_of_no_number() {
+    let server = RedisServer::start();
+    let run = |options: &[&str]| {
+        let said = said(&server.url(), &[&["run"], options, &["gpu", "--", "true"]].concat());
+        (said.code, said.err)
+    };
+    let (code, err) = run(&["--permits", "3", "--take", "4"]);
+    assert!(code == Some(64) && err.contains("take at most 3"), "{code:?} {err}");
+    let (code, err) = run(&["--permits", "3", "--take", "0"]);
+    assert!(code == Some(64) && err.contains("out of range"), "{code:?} {err}");
+    let (code, err) = run(&["--take", "2"]);
+    assert!(code == Some(64) && err.contains("--permits <NUMBER>"), "{code:?} {err}");
+    for other in [&["--shared"][..], &["--leader"], &["--tick", "1h"]] {
+        assert_eq!(run(&[other, &["--take", "2"]].concat()).0, Some(64), "{other:?}");
+    }
+    assert!(server.keys().is_empty(), "nothing was taken: {:?}", server.keys());
+}
+
+#[test]
 fn a_command_ends_with_its_longest_hold() {
     let server = RedisServer::start();
     let run = |longest: &str| {
