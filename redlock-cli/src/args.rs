@@ -65,7 +65,8 @@ pub(crate) enum Command {
     /// and the number of waiters. By default this is a table on a terminal, which is cut to its
     /// width, and `tsv` elsewhere. `(foreign)` is a client of another kind than this library.
     ///
-    /// The server walks over all its keys, locks or not, about 1,000 in a step.
+    /// The server walks over all its keys, locks or not, about 1,000 in a step. Where no lock is held
+    /// under this prefix, it does so again, for at most 10 s, for the locks under other ones.
     List(ListArgs),
     /// Shows a lock: its holder, its lease, its waiters
     ///
@@ -139,9 +140,15 @@ pub(crate) enum Command {
     /// held by no leader, or the answer is not yes.
     Resign(ReleaseArgs),
     /// Shows what is known of a body that runs once, or forgets it
+    ///
+    /// Where nothing is known, it looks for the key under other prefixes: a walk over all keys of the
+    /// server, for at most 10 s.
     #[command(subcommand)]
     Once(OnceCommand),
     /// Shows the last tick of a key, or forgets it
+    ///
+    /// Where no tick is recorded, it looks for the key under other prefixes: a walk over all keys of
+    /// the server, for at most 10 s.
     #[command(subcommand)]
     Tick(TickCommand),
     /// Runs a command while it holds a lock

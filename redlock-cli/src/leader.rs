@@ -7,11 +7,12 @@ use redlocked::election::Leader;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Ago, Span, epoch, in_ms, printable, rfc3339};
 use crate::release::release;
 
-pub(crate) async fn leader(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
+pub(crate) async fn leader(locks: &LockManager, prefix: &str, args: &LeaderArgs) -> Result<u8, Failure> {
     let found = locks.election(args.key.as_str()).leader().await?;
     let mut out = io::stdout().lock();
     if args.json {
@@ -19,7 +20,7 @@ pub(crate) async fn leader(locks: &LockManager, args: &LeaderArgs) -> Result<u8,
     } else {
         match &found {
             Some(leader) => describe(&args.key, leader, &mut out)?,
-            None => writeln!(out, "nobody leads `{}`", printable(&args.key))?,
+            None => writeln!(out, "{}", missing(locks, prefix, &args.key, Record::Leader).await)?,
         }
     }
     Ok(if found.is_some() { OK } else { CONFLICT })
@@ -38,7 +39,7 @@ pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs
             Ok(CONFLICT)
         }
         None => {
-            writeln!(io::stderr(), "nobody leads `{key}`")?;
+            writeln!(io::stderr(), "{}", missing(locks, prefix, &args.key, Record::Leader).await)?;
             Ok(CONFLICT)
         }
     }

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use redlocked::LockManager;
 use redlocked::inspect::LockInfo;
 
-use crate::args::ListArgs;
+use crate::args::{ListArgs, ServerArgs};
+use crate::elsewhere::nothing_listed;
 use crate::exit::{Failure, OK};
-use crate::lock_text::printable;
 use crate::output::{Printer, Row, sort};
 use crate::stderr::note;
 
-pub(crate) async fn list(locks: &LockManager, prefix: &str, args: &ListArgs) -> Result<u8, Failure> {
+pub(crate) async fn list(server: &ServerArgs, args: &ListArgs) -> Result<u8, Failure> {
+    let (locks, prefix) = (server.connect_to_read().await?, server.prefix()?);
     let mut printer = Printer::new(&args.output);
     let mut held = locks.list(&args.pattern).await?;
     sort(&mut held, args.sort);
     if held.is_empty() && !printer.is_json() {
-        note(&none(prefix, &args.pattern));
+        note(&nothing_listed(server, &locks, &prefix, &args.pattern).await);
     }
     let Some(interval) = args.watch else {
         if !held.is_empty() || printer.is_json() {
@@ -47,14 +47,4 @@ fn by_key(locks: Vec<LockInfo>) -> BTreeMap<String, LockInfo> {
 
 fn is_unchanged(lock: &LockInfo, seen: &LockInfo) -> bool {
     lock.has_same_holder(seen) && lock.waiters() == seen.waiters()
-}
-
-/// Why nothing is listed.
-pub(crate) fn none(prefix: &str, pattern: &str) -> String {
-    let (prefix, pattern) = (printable(prefix), printable(pattern));
-    let matching = if pattern == "*" { String::new() } else { format!(" match `{pattern}`") };
-    match &*prefix {
-        "" => format!("no locks{matching}"),
-        prefix => format!("no locks under `{prefix}`{matching}: --prefix names another one"),
-    }
 }

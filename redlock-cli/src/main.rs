@@ -72,9 +72,7 @@ fn command(args: Args) -> Result<u8, Failure> {
     runtime.block_on(async {
         let server = args.server;
         match args.command {
-            Command::List(args) => {
-                list::list(&server.connect_to_read().await?, &server.prefix()?, &args).await
-            }
+            Command::List(args) => list::list(&server, &args).await,
             Command::Show(args) => {
                 show::show(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }
@@ -84,16 +82,22 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Watch(args) => diary::watch(&server.connect_to_read().await?, &args).await,
             Command::Ping => doctor::ping(&server.connect_to_read().await?).await,
             Command::Doctor(args) => doctor::doctor(&server, &args).await,
-            Command::Leader(args) => leader::leader(&server.connect_to_read().await?, &args).await,
+            Command::Leader(args) => {
+                leader::leader(&server.connect_to_read().await?, &server.prefix()?, &args).await
+            }
             Command::Resign(args) => leader::resign(&server.connect().await?, &server.prefix()?, &args).await,
             Command::Once(OnceCommand::Show(args)) => {
-                once::show(&server.connect_to_read().await?, &args).await
+                once::show(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }
-            Command::Once(OnceCommand::Clear(args)) => once::clear(&server.connect().await?, &args).await,
+            Command::Once(OnceCommand::Clear(args)) => {
+                once::clear(&server.connect().await?, &server.prefix()?, &args).await
+            }
             Command::Tick(TickCommand::Show(args)) => {
-                tick::show(&server.connect_to_read().await?, &args).await
+                tick::show(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }
-            Command::Tick(TickCommand::Clear(args)) => tick::clear(&server.connect().await?, &args).await,
+            Command::Tick(TickCommand::Clear(args)) => {
+                tick::clear(&server.connect().await?, &server.prefix()?, &args).await
+            }
             Command::Wait(args) => {
                 wait::wait(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }

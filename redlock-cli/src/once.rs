@@ -7,26 +7,27 @@ use redlocked::once::OnceRecord;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Ago, caller, epoch, printable, rfc3339};
 use crate::release::{must_have_a_terminal, says_yes};
 
-pub(crate) async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
+pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &LeaderArgs) -> Result<u8, Failure> {
     let known = known(locks, &args.key).await?;
     let mut out = io::stdout().lock();
     match &known {
         Some(known) if args.json => writeln!(out, "{}", known.to_json(&args.key))?,
         None if args.json => writeln!(out, "{}", Value::Null)?,
         Some(known) => known.describe(&args.key, &mut out)?,
-        None => writeln!(out, "nothing is known of `{}`: its next call runs", printable(&args.key))?,
+        None => writeln!(out, "{}", missing(locks, prefix, &args.key, Record::Once).await)?,
     }
     Ok(if known.is_some() { OK } else { CONFLICT })
 }
 
-pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     let Some(known) = known(locks, &args.key).await? else {
-        writeln!(io::stderr(), "nothing is known of `{key}`: its next call runs")?;
+        writeln!(io::stderr(), "{}", missing(locks, prefix, &args.key, Record::Once).await)?;
         return Ok(CONFLICT);
     };
     if !args.yes {

@@ -8,23 +8,24 @@ use redlocked::inspect::LastTick;
 use serde_json::{Value, json};
 
 use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{epoch, printable, rfc3339, whole};
 use crate::release::{must_have_a_terminal, says_yes};
 
-pub(crate) async fn show(locks: &LockManager, args: &LeaderArgs) -> Result<u8, Failure> {
+pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &LeaderArgs) -> Result<u8, Failure> {
     let last = locks.last_tick(&args.key).await?;
     let mut out = io::stdout().lock();
     match &last {
         Some(last) if args.json => writeln!(out, "{}", to_json(&args.key, last))?,
         None if args.json => writeln!(out, "{}", Value::Null)?,
         Some(last) => describe(&args.key, last, &mut out)?,
-        None => writeln!(out, "no tick of `{}` is recorded: its next call runs", printable(&args.key))?,
+        None => writeln!(out, "{}", missing(locks, prefix, &args.key, Record::Tick).await)?,
     }
     Ok(if last.is_some() { OK } else { CONFLICT })
 }
 
-pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     if !args.yes {
         must_have_a_terminal()?;
@@ -37,7 +38,7 @@ pub(crate) async fn clear(locks: &LockManager, args: &ReleaseArgs) -> Result<u8,
     }
     // Also one that was given back, which has no runner to show.
     if !locks.clear_tick(&args.key).await? {
-        writeln!(io::stderr(), "no tick of `{key}` is recorded: its next call runs")?;
+        writeln!(io::stderr(), "{}", missing(locks, prefix, &args.key, Record::Tick).await)?;
         return Ok(CONFLICT);
     }
     writeln!(io::stdout(), "cleared `{key}`")?;

@@ -6,8 +6,8 @@ use redlocked::inspect::LockInfo;
 use redlocked::{LockError, LockManager};
 
 use crate::args::TopArgs;
+use crate::elsewhere::none;
 use crate::exit::{Failure, OK};
-use crate::list::none;
 use crate::lock_text::{printable, rfc3339};
 use crate::output::{sort, table};
 use crate::screen::{Screen, Wish};

@@ -1,16 +1,16 @@
 //! What there is on the server: the keys that have something on it, and its nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::base::error::LockError;
-use crate::base::key::{LEADER, ONCE, QUEUE, TICK, is_side_name};
+use crate::base::key::{self, CLOCK, LEADER, ONCE, QUEUE, TICK, is_side_name};
 use crate::block_on::block_on;
 use crate::engine::protocol::Listed;
 use crate::inspect::escape_pattern;
 use crate::manager::LockManager;
 
-/// What the server has for one key: from [`LockManager::keys`].
+/// What the server has for one key: from [`LockManager::keys`] and [`LockManager::keys_elsewhere`].
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ impl KeyInfo {
         }
     }
 
-    /// The key, without the prefix.
+    /// The key, without the prefix; from [`keys_elsewhere`](LockManager::keys_elsewhere) with it.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -117,6 +117,25 @@ fn parts<'a>(prefix: &str, name: &'a str) -> Option<(&'a str, &'a str)> {
     let (key, suffix) = key.split_at(at);
     // In a Cluster the key may be at the end, behind a tag of its slot.
     Some(suffix.split_once(':').map_or((key, suffix), |(suffix, key)| (key, suffix)))
+}
+
+/// The name of the lock that is at a name on the server or beside it, and the suffix as of [`parts`].
+fn lock_of(name: &str) -> Option<(String, &str)> {
+    let Some(at) = name.find(QUEUE) else {
+        return (!is_side_name(name)).then(|| (name.to_owned(), ""));
+    };
+    let (start, suffix) = name.split_at(at);
+    Some(match suffix.split_once(':') {
+        Some((suffix, key)) => (format!("{}{key}", without_tag(start)), suffix),
+        None => (start.to_owned(), suffix),
+    })
+}
+
+/// The prefix in front of the tag of a slot, such as `{4711}`, which names in a Cluster have.
+fn without_tag(start: &str) -> &str {
+    let tagged = start.strip_suffix('}').and_then(|start| start.rsplit_once('{'));
+    let tagged = tagged.filter(|(_, tag)| !tag.is_empty() && tag.bytes().all(|byte| byte.is_ascii_digit()));
+    tagged.map_or(start, |(prefix, _)| prefix)
 }
 
 /// One server, as its [`INFO`](https://redis.io/docs/latest/commands/info/) describes it: from
@@ -266,6 +285,123 @@ impl LockManager {
         block_on(self.engine(), self.keys())
     }
 
+    /// What there is for `key` under other prefixes of the same server, sorted: for an operator who
+    /// does not know the prefix of a program. The [key](KeyInfo::key) of each is its whole name on
+    /// the server.
+    ///
+    /// The call walks over all keys of the server, as [`list`](Self::list) does, and looks at no
+    /// value: [`is_locked`](KeyInfo::is_locked) may be data of another program, and
+    /// [`inspect_elsewhere`](Self::inspect_elsewhere) has the locks alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    /// use redlocked::LockManager;
+    ///
+    /// let url = "memory://keys-elsewhere-example";
+    /// let shop = LockManager::builder(url).prefix("shop:").connect().await?;
+    /// shop.lock("report").tick(Duration::from_secs(3600)).run_value(async |_| ()).await?;
+    /// let locks = LockManager::connect(url).await?;
+    /// assert!(locks.last_tick("report").await?.is_none());
+    /// let elsewhere = locks.keys_elsewhere("report").await?;
+    /// assert!(elsewhere[0].key() == "shop:report" && elsewhere[0].has_tick());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn keys_elsewhere(&self, key: &str) -> Result<Vec<KeyInfo>, LockError> {
+        key::validate(self.prefix(), key)?;
+        let own = self.name(key);
+        let names = self.names(Listed::Keys, format!("*{}*", escape_pattern(key)).into()).await?;
+        let mut found = BTreeMap::new();
+        let others = names.iter().filter_map(|name| lock_of(name));
+        for (name, suffix) in others.filter(|(name, _)| name.ends_with(key) && **name != *own) {
+            found.entry(name).or_insert_with_key(|name| KeyInfo::new(name)).note(suffix);
+        }
+        Ok(found.into_values().filter(|key| !key.is_empty()).collect())
+    }
+
+    /// [`keys_elsewhere`](Self::keys_elsewhere) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`keys_elsewhere`](Self::keys_elsewhere).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://keys-elsewhere-blocking-example")?;
+    /// assert!(locks.keys_elsewhere_blocking("report")?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keys_elsewhere_blocking(&self, key: &str) -> Result<Vec<KeyInfo>, LockError> {
+        block_on(self.engine(), self.keys_elsewhere(key))
+    }
+
+    /// The prefixes under which programs have locked on this server, sorted; with the prefix of this
+    /// manager, if it is one of them. Each has a clock of fencing tokens, which stays when its locks
+    /// are released. Callers that draw no token leave none, and neither does `memory://`.
+    ///
+    /// The call walks over all keys of the server, as [`list`](Self::list) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let locks = LockManager::connect("redis://127.0.0.1/").await?;
+    /// println!("{:?}", locks.prefixes().await?); // ["lock:", "shop:"]
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn prefixes(&self) -> Result<Vec<String>, LockError> {
+        let names = self.names(Listed::Keys, format!("*{CLOCK}").into()).await?;
+        let prefixes = names.iter().filter_map(|name| name.strip_suffix(CLOCK)).map(without_tag);
+        let prefixes: BTreeSet<String> = prefixes.map(ToOwned::to_owned).collect();
+        Ok(prefixes.into_iter().collect())
+    }
+
+    /// [`prefixes`](Self::prefixes) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`prefixes`](Self::prefixes).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://prefixes-blocking-example")?;
+    /// assert!(locks.prefixes_blocking()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefixes_blocking(&self) -> Result<Vec<String>, LockError> {
+        block_on(self.engine(), self.prefixes())
+    }
+
     /// What each server says of itself: one without a Cluster and a quorum, each primary of a
     /// Cluster, each node of a quorum that can be reached. None for `memory://`.
     ///
@@ -331,6 +467,26 @@ mod tests {
             ("shop:a", None),
         ] {
             assert_eq!(parts("lock:", name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_its_lock_whatever_its_prefix_on_a_server_and_in_a_cluster() {
+        for (name, expected) in [
+            ("shop:a:b", Some(("shop:a:b", ""))),
+            ("shop:a:b%queue%tick", Some(("shop:a:b", TICK))),
+            ("shop:{4711}%queue%once:a:b", Some(("shop:a:b", ONCE))),
+            ("{shop}:{7}%queue:a", Some(("{shop}:a", QUEUE))),
+            ("shop:{a}b%queue%leader", Some(("shop:{a}b", LEADER))),
+            ("shop:%clock", None),
+        ] {
+            let expected = expected.map(|(name, suffix)| (name.to_owned(), suffix));
+            assert_eq!(lock_of(name), expected, "{name}");
+        }
+        for (start, prefix) in
+            [("shop:{4711}", "shop:"), ("shop:", "shop:"), ("{shop}", "{shop}"), ("{}", "{}")]
+        {
+            assert_eq!(without_tag(start), prefix);
         }
     }
 

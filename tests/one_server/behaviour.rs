@@ -218,6 +218,7 @@ mod with_a_queue {
         a_hung_holder_can_be_relieved
         a_lock_that_is_taken_from_its_holder_goes_to_the_next_waiter
         keys_say_what_the_server_has_for_them
+        what_a_key_has_under_another_prefix_is_found
     } }
 }
 
@@ -882,6 +883,26 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     assert!(matches!(other.inspect_blocking(""), Err(LockError::InvalidKey { .. })));
     drop(guards);
     waiter.join().unwrap().unwrap();
+}
+
+fn what_a_key_has_under_another_prefix_is_found(backend: &Backend) {
+    let prefix = format!("{}:", unique("shop"));
+    let shop = backend.builder().prefix(&prefix).connect_blocking().unwrap();
+    let locks = backend.manager();
+    for key in [unique("report"), format!("{{{}}}:report", unique("shard"))] {
+        assert!(locks.keys_elsewhere_blocking(&key).unwrap().is_empty());
+        shop.lock(&key).tick(60 * 60 * SECOND).run_value_blocking(|_| ()).unwrap();
+        let found = locks.keys_elsewhere_blocking(&key).unwrap();
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(found.key(), format!("{prefix}{key}"));
+        assert!(found.has_tick() && !found.is_locked() && !found.has_once_record(), "{found:?}");
+        assert!(shop.keys_elsewhere_blocking(&key).unwrap().is_empty(), "it is its own");
+        assert!(shop.clear_tick_blocking(&key).unwrap());
+    }
+    let prefixes = locks.prefixes_blocking().unwrap();
+    let is_memory = backend.servers.is_empty() && backend.cluster.is_none();
+    assert_eq!(prefixes.contains(&prefix), !is_memory, "{prefixes:?}");
+    assert!(!prefixes.iter().any(|prefix| prefix.contains('{')), "none has the tag of a slot: {prefixes:?}");
 }
 
 fn keys_say_what_the_server_has_for_them(backend: &Backend) {

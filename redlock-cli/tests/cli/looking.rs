@@ -428,12 +428,12 @@ fn the_prefix_is_that_of_the_program_that_locks() {
     };
     assert_eq!(
         listed("", &["list"]).err,
-        "no locks under `lock:`: --prefix names another one\n",
+        "no locks under `lock:`, but 1 under `shop:`: give --prefix 'shop:'\n",
         "an empty variable does not count"
     );
     assert_eq!(
         listed("shop:", &["list", "--prefix", "other:"]).err,
-        "no locks under `other:`: --prefix names another one\n"
+        "no locks under `other:`, but 1 under `shop:`: give --prefix 'shop:'\n"
     );
     for listed in [
         listed("shop:", &["list"]),
@@ -468,6 +468,81 @@ fn a_key_that_is_held_under_another_prefix_is_named_with_it() {
     assert_eq!(said(&server.url(), &["show", "stock:4"]).out, "`stock:4` is free\n");
     let found = said(&server.url(), &["release", "--yes", "--prefix", "shop:", "stock:42"]);
     assert_eq!(found.code, Some(0));
+}
+
+#[test]
+fn a_list_of_nothing_counts_the_locks_under_other_prefixes() {
+    let server = RedisServer::start();
+    let hold_under = |prefix: &str, key: &str| {
+        let locks = LockManager::builder(server.url()).prefix(prefix).connect_blocking().unwrap();
+        hold(&locks, key)
+    };
+    let listed = |arguments: &[&str]| {
+        let said = said(&server.url(), &[&["list"], arguments].concat());
+        (said.code, said.out, said.err)
+    };
+    let nothing = |err: &str| (Some(0), String::new(), format!("{err}\n"));
+    // No clock of fencing tokens is there.
+    let _: () = server.run("SET cache:stock:1 x");
+    assert_eq!(listed(&[]), nothing("no locks under `lock:`: --prefix names another one"));
+    let guards =
+        [hold_under("shop:", "stock:1"), hold_under("shop:eu:", "stock:1"), hold_under("mail:", "box")];
+    assert_eq!(
+        listed(&[]),
+        nothing(
+            "no locks under `lock:`, but 1 under `mail:`, 1 under `shop:`, 1 under `shop:eu:`: give --prefix 'mail:' or \
+             'shop:' or 'shop:eu:'"
+        )
+    );
+    let matching = "no locks under `lock:` match `b*`, but 1 under `mail:`: give --prefix 'mail:'";
+    assert_eq!(listed(&["b*"]), nothing(matching));
+    let none = nothing("no locks under `lock:` match `c*`: --prefix names another one");
+    assert_eq!(listed(&["c*"]), none, "that is no lock");
+    assert_eq!(listed(&["-o", "json"]), (Some(0), "[]\n".to_owned(), String::new()));
+    drop(guards);
+}
+
+#[test]
+fn what_a_key_has_under_another_prefix_is_named_with_it() {
+    let server = RedisServer::start();
+    let tool = |arguments: &[&str]| said(&server.url(), arguments);
+    let locks = LockManager::builder(server.url()).prefix("shop:").connect_blocking().unwrap();
+    let free = tool(&["tick", "show", "report"]);
+    assert_eq!(free.out, "no tick of `report` is recorded: its next call runs\n");
+    let running = hold(&locks, "report");
+    let held = format!("`shop:report` is held by {} in test: give --prefix 'shop:'\n", me());
+    let shown = tool(&["tick", "show", "report"]);
+    assert_eq!(
+        (shown.code, shown.out),
+        (Some(1), format!("no tick of `lock:report` is recorded, but {held}"))
+    );
+    let shown = tool(&["once", "show", "report"]);
+    assert_eq!((shown.code, shown.out), (Some(1), format!("nothing is known of `lock:report`, but {held}")));
+    running.release_blocking().unwrap();
+
+    locks.lock("report").tick(Duration::from_secs(3600)).run_value_blocking(|_| ()).unwrap();
+    let once = locks.lock("report").once(Duration::from_secs(60));
+    once.run_blocking(|_| Ok::<_, LockError>(7)).unwrap();
+    let tick = "no tick of `lock:report` is recorded, but one of `shop:report` is: give --prefix 'shop:'\n";
+    let known =
+        "nothing is known of `lock:report`, but something is of `shop:report`: give --prefix 'shop:'\n";
+    for (command, words) in [("tick", tick), ("once", known)] {
+        let shown = tool(&[command, "show", "report"]);
+        assert_eq!((shown.code, &*shown.out), (Some(1), words));
+        assert_eq!(tool(&[command, "show", "report", "--json"]).out, "null\n");
+        let cleared = tool(&[command, "clear", "--yes", "report"]);
+        assert_eq!((cleared.code, &*cleared.err), (Some(1), words));
+        assert_eq!(tool(&[command, "clear", "--yes", "--prefix", "shop:", "report"]).code, Some(0));
+    }
+
+    assert_eq!(tool(&["leader", "loop"]).out, "nobody leads `loop`\n");
+    let term = locks.election("loop").lead_blocking(|_| {
+        let leader = "nobody leads `lock:loop`, but `shop:loop` has a leader: give --prefix 'shop:'\n";
+        eventually("its record is there", || tool(&["leader", "loop"]).out == leader);
+        assert_eq!(tool(&["resign", "--yes", "loop"]).err, leader);
+        Ok::<_, LockError>(())
+    });
+    term.unwrap();
 }
 
 #[test]

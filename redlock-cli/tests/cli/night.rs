@@ -43,7 +43,7 @@ fn a_night_with_the_tool_alone() {
     assert_eq!(shown.code, Some(1), "{shown:?}");
     assert!(shown.out.contains("--prefix 'shop:'"), "{shown:?}");
     let listed = tool(&["list"]);
-    assert!(listed.err.contains("--prefix"), "{listed:?}");
+    assert!(listed.err.contains("1 under `shop:`: give --prefix 'shop:'"), "{listed:?}");
 
     // Who holds it, who waits, and does the holder renew its lease?
     let of_shop = |arguments: &[&str]| tool(&[arguments, &["--prefix", "shop:"]].concat());
