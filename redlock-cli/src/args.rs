@@ -125,8 +125,11 @@ pub(crate) enum Command {
     /// that its lock is lost, but what it has already sent is on its way: only fencing tokens keep
     /// that out.
     ///
-    /// Shows the holder and asks first. Exits with 1 when the lock is free, or the answer is not
-    /// yes.
+    /// With --holder, one of several that hold the lock together loses its place. The others keep
+    /// theirs, and a waiter that has room now enters.
+    ///
+    /// Shows the holder and asks first. Exits with 1 when the lock is free, --holder names none of
+    /// its holders, or the answer is not yes.
     Release(ReleaseArgs),
     /// Says who leads an election
     ///
@@ -138,7 +141,7 @@ pub(crate) enum Command {
     /// Its body is stopped, and the next candidate leads; the old one stands by again. Shows the
     /// leader and asks first, as `release` does. Exits with 1 when nobody leads, when the lock is
     /// held by no leader, or the answer is not yes.
-    Resign(ReleaseArgs),
+    Resign(ConfirmedArgs),
     /// Shows what is known of a body that runs once, or forgets it
     ///
     /// Where nothing is known, it looks for the key under other prefixes: a walk over all keys of the
@@ -325,7 +328,7 @@ pub(crate) enum OnceCommand {
     ///
     /// For a body that was interrupted, once you have seen whether its effects are done. Shows what
     /// is known and asks first. Exits with 1 when nothing is known, or the answer is not yes.
-    Clear(ReleaseArgs),
+    Clear(ConfirmedArgs),
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -340,11 +343,22 @@ pub(crate) enum TickCommand {
     /// For a server whose clock was ahead for a while: the tick that was run then is later than those
     /// that are due now, so they count as taken. Shows the tick and asks first. Exits with 1 when no
     /// tick is recorded, or the answer is not yes.
-    Clear(ReleaseArgs),
+    Clear(ConfirmedArgs),
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) confirmed: ConfirmedArgs,
+    /// Takes the lock from this holder alone: `HOST:PID`, or `HOST:PID in FUNCTION`, as `show`
+    /// prints it. If the process holds the lock several times, each of those ends
+    #[arg(long, value_name = "NAME")]
+    pub(crate) holder: Option<String>,
+}
+
+/// A command that changes what others have, so that a person is asked first.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ConfirmedArgs {
     /// The key, without the prefix
     pub(crate) key: String,
     /// Does not ask. Without a terminal to ask on, it is required

@@ -6,11 +6,11 @@ use redlocked::LockManager;
 use redlocked::election::Leader;
 use serde_json::{Value, json};
 
-use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::args::{ConfirmedArgs, LeaderArgs};
 use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Ago, Span, epoch, in_ms, printable, rfc3339};
-use crate::release::release;
+use crate::release::take_from_all;
 
 pub(crate) async fn leader(locks: &LockManager, prefix: &str, args: &LeaderArgs) -> Result<u8, Failure> {
     let found = locks.election(args.key.as_str()).leader().await?;
@@ -27,10 +27,10 @@ pub(crate) async fn leader(locks: &LockManager, prefix: &str, args: &LeaderArgs)
 }
 
 /// Takes the lead away, as `release` does a lock, but from a leader alone.
-pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn resign(locks: &LockManager, prefix: &str, args: &ConfirmedArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     match locks.election(args.key.as_str()).leader().await? {
-        Some(leader) if leader.fencing_token().is_some() => release(locks, prefix, args).await,
+        Some(leader) if leader.fencing_token().is_some() => take_from_all(locks, prefix, args).await,
         Some(_) => {
             writeln!(
                 io::stderr(),

@@ -6,7 +6,7 @@ use redlocked::LockManager;
 use redlocked::once::OnceRecord;
 use serde_json::{Value, json};
 
-use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::args::{ConfirmedArgs, LeaderArgs};
 use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Ago, caller, epoch, printable, rfc3339};
@@ -24,7 +24,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &LeaderArgs) -
     Ok(if known.is_some() { OK } else { CONFLICT })
 }
 
-pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ConfirmedArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     let Some(known) = known(locks, &args.key).await? else {
         writeln!(io::stderr(), "{}", missing(locks, prefix, &args.key, Record::Once).await)?;

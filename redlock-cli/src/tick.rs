@@ -7,7 +7,7 @@ use redlocked::LockManager;
 use redlocked::inspect::LastTick;
 use serde_json::{Value, json};
 
-use crate::args::{LeaderArgs, ReleaseArgs};
+use crate::args::{ConfirmedArgs, LeaderArgs};
 use crate::elsewhere::{Record, missing};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{epoch, printable, rfc3339, whole};
@@ -25,7 +25,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &LeaderArgs) -
     Ok(if last.is_some() { OK } else { CONFLICT })
 }
 
-pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ReleaseArgs) -> Result<u8, Failure> {
+pub(crate) async fn clear(locks: &LockManager, prefix: &str, args: &ConfirmedArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
     if !args.yes {
         must_have_a_terminal()?;

@@ -21,6 +21,14 @@ const INSPECTED_TOGETHER: usize = 1_000;
 /// take all memory.
 const LARGEST_LIST: usize = 256 * 1024 * 1024;
 
+/// Why a holder of an error cannot lose its lock to an operator.
+const NOT_INSPECTED: &str =
+    "only a holder that `inspect` or `list` has shown can lose the lock: one of an error names no call";
+
+/// Why several holders at once cannot lose their places to an operator.
+const SEVERAL: &str =
+    "several hold the lock: name one of `holders()`, or take it from all with `force_release`";
+
 /// A held lock, as the server reports it.
 ///
 /// # Examples
@@ -543,19 +551,26 @@ impl LockManager {
         block_on(self.engine(), self.force_release(key))
     }
 
-    /// [`force_release`](Self::force_release), but only while the holder that `seen` shows has the
-    /// lock: for an operator, or a program, that has looked before. True when it was released;
-    /// false when that holder had it no longer, and for a client of another kind, which has no
-    /// token that tells it from the next one.
+    /// Takes the lock on `key` from this `holder` alone, which [`inspect`](Self::inspect) or
+    /// [`list`](Self::list) has shown, and lets the waiters in that have room then. True when the
+    /// holder had the lock; false when it had it no longer, and for a client of another kind, which
+    /// has no token that tells it from the next one.
     ///
-    /// If several hold the lock, those that `seen` shows lose it, which are the first 100; those
-    /// that came later keep it. True when at least one of them had it. A holder of another manager
-    /// learns it with its next renewal, after a third of its ttl.
+    /// If several hold the lock together, [`shared`](crate::LockRequest::shared) or with
+    /// [`permits`](crate::LockRequest::permits), each of [`LockInfo::holders`] can lose its place, and
+    /// the others keep theirs. The one that loses it receives [`LostReason::Revoked`](crate::LostReason):
+    /// within a round trip where the server pushes to its process, else at its next renewal, after a
+    /// third of its ttl, with [`LostReason::KeyChanged`](crate::LostReason).
+    ///
+    /// Writes of its body may still be in flight. A [fencing token](crate::LockGuard::fencing_token)
+    /// keeps out those of an exclusive holder; those that hold a lock together have the same one.
     ///
     /// # Errors
     ///
     /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
-    /// away, or may be later; but no later holder loses it.
+    /// away, or may be later; but no later holder loses it. [`LockError::InvalidRequest`] for a
+    /// holder that an error has shown, and for one that stands for several: see
+    /// [`LockInfo::holders`].
     ///
     /// # Cancel safety
     ///
@@ -566,33 +581,39 @@ impl LockManager {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LostReason;
+    ///
     /// # let locks = redlocked::LockManager::connect("memory://force-from-example").await?;
-    /// let hung = locks.lock("stock:42").acquire().await?;
-    /// if let Some(seen) = locks.inspect("stock:42").await? {
-    ///     assert!(locks.force_release_from(&seen).await?);
-    ///     let _next = locks.lock("stock:42").acquire().await?;
-    ///     assert!(!locks.force_release_from(&seen).await?, "the next holder keeps it");
+    /// let sends = |label| locks.lock("smtp").permits(2).label(label).acquire();
+    /// let (hung, other) = (sends("newsletter").await?, sends("invoice").await?);
+    /// if let Some(seen) = locks.inspect("smtp").await? {
+    ///     for holder in seen.holders().iter().filter(|holder| holder.function() == Some("newsletter")) {
+    ///         assert!(locks.force_release_from("smtp", holder).await?);
+    ///         assert!(!locks.force_release_from("smtp", holder).await?, "it has no permit any more");
+    ///     }
     /// }
-    /// # drop(hung);
+    /// assert_eq!(hung.lost().await, LostReason::Revoked);
+    /// assert!(other.is_held());
+    /// let _next = sends("reminder").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn force_release_from(&self, seen: &LockInfo) -> Result<bool, LockError> {
-        let key = seen.key();
+    pub async fn force_release_from(&self, key: &str, holder: &Holder) -> Result<bool, LockError> {
         key::validate(self.prefix(), key)?;
+        let invalid = |reason| LockError::invalid(&key.into(), reason);
+        let call = holder.call.as_ref().ok_or_else(|| invalid(NOT_INSPECTED))?;
+        if holder.inside > 0 {
+            return Err(invalid(SEVERAL));
+        }
+        // Who has it beside others has a limit.
+        let (token, release) = match holder.limit {
+            Some(_) => (Some(call.clone()).filter(Token::is_ours), Releases::AmongSeveral),
+            None => (call.named(), Releases::Usual),
+        };
+        let Some(token) = token else { return Ok(false) };
         // For each node of a quorum, a quarter of it.
         let ttl = self.io_timeout().saturating_mul(4);
-        let together = seen.holders.iter().filter_map(|holder| holder.call.clone()).filter(Token::is_ours);
-        let alone = seen.value.named().into_iter().map(|token| (token, Releases::Usual));
-        let sent: Vec<_> = alone
-            .chain(together.map(|token| (token, Releases::AmongSeveral)))
-            .map(|(token, how)| self.call(key, OperatorCall::release(self.name(key), token, ttl, how)))
-            .collect();
-        let mut was_released = false;
-        for outcome in sent {
-            was_released |= outcome.await?;
-        }
-        Ok(was_released)
+        self.call(key, OperatorCall::release(self.name(key), token, ttl, release)).await
     }
 
     /// [`force_release_from`](Self::force_release_from) for sync code: blocks this thread.
@@ -608,14 +629,14 @@ impl LockManager {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://force-from-blocking-example")?;
     /// # let hung = locks.lock("stock:42").acquire_blocking()?;
     /// if let Some(seen) = locks.inspect_blocking("stock:42")? {
-    ///     assert!(locks.force_release_from_blocking(&seen)?);
+    ///     assert!(locks.force_release_from_blocking("stock:42", seen.holder())?);
     /// }
     /// # drop(hung);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn force_release_from_blocking(&self, seen: &LockInfo) -> Result<bool, LockError> {
-        block_on(self.engine(), self.force_release_from(seen))
+    pub fn force_release_from_blocking(&self, key: &str, holder: &Holder) -> Result<bool, LockError> {
+        block_on(self.engine(), self.force_release_from(key, holder))
     }
 
     /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?`

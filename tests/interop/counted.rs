@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, Worker, connect, eventually, now, runtime};
+use kit::{LIMIT, RedisServer, SECOND, Worker, connect, eventually, now, runtime};
+use redlocked::LostReason;
 
 use super::peer;
 
@@ -113,4 +114,34 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
     assert!(counts.0 > 50 && counts.1 > 50 && counts.2 > 1, "{counts:?}");
     drop(managers);
     eventually("no lock is left", || server.keys().iter().all(|name| name.contains('%')));
+}
+
+/// It waits for the lock behind two readers, whose leases last for ten minutes.
+#[test]
+fn a_client_that_knows_no_counted_locks_enters_behind_the_readers_that_an_operator_has_ended() {
+    let server = RedisServer::start();
+    let (readers, operator) = (connect(&server), connect(&server));
+    let read = |label| readers.lock("k0").shared().ttl(600 * SECOND).label(label).acquire_blocking().unwrap();
+    let guards = [read("one"), read("two")];
+    let Some(mut second) = peer::second(&server, &[1, 2, 1].map(|number| number.to_string())) else {
+        return;
+    };
+    for guard in &guards {
+        let mut seen = None;
+        eventually("it waits", || {
+            seen = operator.inspect_blocking("k0").unwrap().filter(|info| info.waiters() > 0);
+            seen.is_some()
+        });
+        assert!(second.said().iter().all(|line| line.word != "entered"), "a reader is inside");
+        let holder = seen.unwrap().holders()[0].clone();
+        assert!(operator.force_release_from_blocking("k0", &holder).unwrap(), "{guard:?}");
+    }
+    let entered = second.says("entered");
+    assert!(entered[2] == 0 || entered[2] > guards[0].fencing_token(), "{entered:?}");
+    for guard in &guards {
+        eventually("it learns it", || !guard.is_held());
+        assert_eq!(guard.lost_reason(), Some(LostReason::Revoked));
+    }
+    second.dismiss();
+    second.ends();
 }

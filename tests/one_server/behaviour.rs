@@ -1060,14 +1060,14 @@ fn a_lock_is_taken_only_from_the_holder_that_was_seen(backend: &Backend) {
 
     let second = locks.lock("k").acquire_blocking().unwrap();
     assert!(!look().has_same_holder(&seen));
-    assert!(!operator.force_release_from_blocking(&seen).unwrap());
+    assert!(!operator.force_release_from_blocking("k", seen.holder()).unwrap());
     assert!(look().has_same_holder(&look()), "it keeps its lock");
-    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    assert!(operator.force_release_from_blocking("k", look().holder()).unwrap());
     let next = operator.lock("k").acquire_blocking().unwrap();
     assert_eq!(second.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
 
     // The server does not tell a client of its own changes.
-    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    assert!(operator.force_release_from_blocking("k", look().holder()).unwrap());
     assert!(!next.is_held());
 }
 
@@ -1080,7 +1080,7 @@ fn a_lock_that_is_taken_from_its_holder_goes_to_the_next_waiter(backend: &Backen
     };
     let look = || operator.inspect_blocking("k").unwrap().unwrap();
     eventually("a caller waits", || look().waiters() == 1);
-    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    assert!(operator.force_release_from_blocking("k", look().holder()).unwrap());
     let next = waiter.join().unwrap();
     assert!(next.fencing_token() > hung.fencing_token());
     assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);

@@ -391,13 +391,134 @@ fn an_operator_sees_each_holder_and_takes_the_lock_from_all() {
     });
 }
 
-/// Only those that the operator has seen: one that came later keeps its permit.
+/// How long a holder renews, where it must not be its renewal that detects the loss.
+fn ttl_of_the_revoked() -> Duration {
+    if Mode::of_this_run() == Mode::NoPublish { 3 * SECOND } else { 600 * SECOND }
+}
+
+/// What a holder of another manager receives: without pushes, its renewal finds that it is not inside.
+fn reason_of_the_revoked(store: &Store) -> LostReason {
+    match (Mode::of_this_run(), &store.server) {
+        (Mode::NoPublish, Some(_)) => LostReason::KeyChanged,
+        _ => LostReason::Revoked,
+    }
+}
+
+/// Those of `key` that have this label lose their places. True when each of them had one.
+fn revoke(operator: &LockManager, label: &str) -> bool {
+    let seen = operator.inspect_blocking("k").unwrap().unwrap();
+    let holders: Vec<_> = seen.holders().iter().filter(|holder| holder.function() == Some(label)).collect();
+    assert!(!holders.is_empty(), "{label}: {seen:?}");
+    holders.iter().all(|holder| operator.force_release_from_blocking("k", holder).unwrap())
+}
+
+#[test]
+fn one_of_several_loses_its_place_to_an_operator_and_the_others_keep_theirs() {
+    let kinds: [fn(LockRequest) -> LockRequest; 4] = [
+        LockRequest::shared,
+        |request| request.permits(3),
+        |request| request.permits(3).take(1),
+        |request| request.permits(6).take(2),
+    ];
+    on_each(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        for kind in kinds {
+            let enters = |locks: &LockManager, label: &str| {
+                kind(locks.lock("k").ttl(ttl_of_the_revoked()).label(label)).acquire_blocking().unwrap()
+            };
+            let guards = [enters(&here, "hung"), enters(&there, "stays"), enters(&here, "beside")];
+            assert!(revoke(&there, "hung"));
+            eventually("it learns it", || !guards[0].is_held());
+            assert_eq!(guards[0].lost_reason(), Some(reason_of_the_revoked(store)));
+            let left = there.inspect_blocking("k").unwrap().unwrap();
+            assert!(left.inside() == 2 && guards[1].is_held() && guards[2].is_held(), "{left:?}");
+            // Another one has the room that it has left. A manager notifies a holder of its own.
+            let next = enters(&there, "next");
+            assert_eq!(guards[1].fencing_token(), next.fencing_token());
+            assert!(revoke(&there, "stays"));
+            assert_eq!(guards[1].lost_reason(), Some(LostReason::Revoked));
+            let [hung, stays, beside] = guards;
+            for (guard, outcome) in [
+                (hung, ReleaseOutcome::AlreadyLost),
+                (stays, ReleaseOutcome::AlreadyLost),
+                (beside, ReleaseOutcome::Released),
+                (next, ReleaseOutcome::Released),
+            ] {
+                assert_eq!(guard.release_blocking().unwrap(), outcome);
+            }
+            eventually("it is free", || here.inspect_blocking("k").unwrap().is_none());
+        }
+        drop((here, there));
+        store.assert_nothing_left();
+    });
+}
+
+/// The leases last for ten minutes: a waiter that were not let in would wait for that.
+#[test]
+fn a_waiter_that_fits_enters_where_an_operator_has_ended_another_one() {
+    on_each_with_a_queue(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let jobs = |locks: &LockManager, size, label: &str| {
+            locks.lock("k").permits(10).take(size).ttl(600 * SECOND).label(label).acquire_blocking().unwrap()
+        };
+        let (large, small) = (jobs(&here, 6, "large"), jobs(&here, 3, "small"));
+        std::thread::scope(|scope| {
+            let waits = |size: u32| {
+                let request = there.lock("k").permits(10).take(size).ttl(600 * SECOND).wait(LIMIT);
+                scope.spawn(move || request.acquire_blocking().unwrap())
+            };
+            let first = waits(4);
+            queued(&there, 1);
+            let second = waits(7);
+            queued(&there, 2);
+            // Three more permits do for the first, whose four fit beside six, and not for the second.
+            assert!(revoke(&there, "small"));
+            let first = first.join().unwrap();
+            queued(&there, 1);
+            assert!(large.is_held() && first.is_held());
+            eventually("it learns it", || !small.is_held());
+            // Of ten, the second needs seven: it waits for both.
+            assert!(revoke(&there, "large"));
+            queued(&there, 1);
+            drop(first);
+            drop(second.join().unwrap());
+        });
+        assert_eq!(
+            (large.lost_reason(), small.lost_reason()),
+            (Some(LostReason::Revoked), Some(LostReason::Revoked))
+        );
+    });
+}
+
+/// The last reader that an operator ends lets the writer in, alone.
+#[test]
+fn a_writer_enters_behind_the_last_reader_that_an_operator_ends() {
+    on_each_with_a_queue(|store| {
+        let [here, there] = [store.manager(), store.manager()];
+        let reads =
+            |label: &str| here.lock("k").shared().ttl(600 * SECOND).label(label).acquire_blocking().unwrap();
+        let readers = [reads("one"), reads("two")];
+        std::thread::scope(|scope| {
+            let writer =
+                scope.spawn(|| there.lock("k").ttl(600 * SECOND).wait(LIMIT).acquire_blocking().unwrap());
+            queued(&there, 1);
+            assert!(revoke(&there, "one"));
+            queued(&there, 1);
+            assert!(revoke(&there, "two"));
+            let writer = writer.join().unwrap();
+            assert!(writer.fencing_token() > readers[0].fencing_token());
+            assert!(is_busy(here.lock("k").shared()) && there.inspect_blocking("k").unwrap().is_some());
+        });
+    });
+}
+
+/// One that came later keeps its permit, and so does one of the next phase.
 #[test]
 fn an_operator_takes_the_lock_from_those_that_it_has_seen() {
     on_each(|store| {
         let [here, there] = [store.manager(), store.manager()];
         let request = |locks: &LockManager, label| {
-            locks.lock("k").permits(3).ttl(6 * SECOND).label(label).acquire_blocking().unwrap()
+            locks.lock("k").permits(3).ttl(ttl_of_the_revoked()).label(label).acquire_blocking().unwrap()
         };
         let (mine, other) = (request(&there, "seen"), request(&here, "seen"));
         let seen = there.inspect_blocking("k").unwrap().unwrap();
@@ -409,15 +530,36 @@ fn an_operator_takes_the_lock_from_those_that_it_has_seen() {
             let same = seen.holders().iter().filter(|seen| seen.is_same_call(holder)).count();
             assert_eq!(same, usize::from(holder.function() == Some("seen")), "{holder}");
         }
-        assert!(there.force_release_from_blocking(&seen).unwrap());
-        assert!(!there.force_release_from_blocking(&seen).unwrap(), "they are gone");
-        assert_eq!(mine.lost_reason(), Some(LostReason::ForceReleased));
+        for had_it in [true, false] {
+            for holder in seen.holders() {
+                assert_eq!(there.force_release_from_blocking("k", holder).unwrap(), had_it, "{holder}");
+            }
+        }
+        assert_eq!(mine.lost_reason(), Some(LostReason::Revoked));
         eventually("the other learns it", || !other.is_held());
-        assert_eq!(other.lost_reason(), Some(LostReason::KeyChanged));
+        assert_eq!(other.lost_reason(), Some(reason_of_the_revoked(store)));
         assert!(late.is_held() && here.inspect_blocking("k").unwrap().unwrap().inside() == 1);
         assert_eq!(late.release_blocking().unwrap(), ReleaseOutcome::Released);
         drop((mine, other, here, there));
         store.assert_nothing_left();
+    });
+}
+
+#[test]
+fn an_operator_names_one_call_that_it_has_seen() {
+    on_each(|store| {
+        let locks = store.manager();
+        let reader = locks.lock("k").shared().acquire_blocking().unwrap();
+        let seen = locks.inspect_blocking("k").unwrap().unwrap();
+        let busy = locks.lock("k").acquire_blocking().unwrap_err();
+        for (holder, word) in [(seen.holder(), "holders()"), (busy.holder().unwrap(), "inspect")] {
+            let refused = locks.force_release_from_blocking("k", holder).unwrap_err();
+            assert!(matches!(refused, LockError::InvalidRequest { .. }), "{refused}");
+            assert!(refused.to_string().contains(word), "{refused}");
+        }
+        // Another key has another holder.
+        assert!(!locks.force_release_from_blocking("other", &seen.holders()[0]).unwrap());
+        assert!(reader.is_held());
     });
 }
 

@@ -118,6 +118,7 @@ impl Scripts {
             "renew_counted",
             "expire_counted",
             "release_counted",
+            "revoke",
             "acquire_once",
             "finish",
             "renew_once",
@@ -293,6 +294,14 @@ impl Scripts {
 
     pub(crate) fn force_release(&mut self) -> Value {
         self.call("force_release", &["", "0", "0", "", "0", ""])
+    }
+
+    /// Takes its place from one of several, for an operator with this inbox: what the script answers.
+    pub(crate) fn revoke(&mut self, caller: &Caller, inbox: &str) -> i64 {
+        match self.call("revoke", &[&caller.token, "0", "0", inbox, "", ""]) {
+            Value::Int(answer) => answer,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn watch(&mut self, caller: &Caller, phase: u64) -> i64 {

@@ -497,6 +497,57 @@ pub(crate) fn an_operator_takes_the_lock_from_all_that_have_it() {
     assert_eq!(scripts.server.keys(), [""; 0]);
 }
 
+#[test]
+pub(crate) fn an_operator_takes_its_place_from_one_of_several() {
+    let mut scripts = scripts(&["one", "two"]);
+    let ((a, phase), (b, _)) = (scripts.inside(3, LONG, "one"), scripts.inside(3, LONG, "two"));
+    let (c, _) = scripts.inside(3, LONG, "two");
+    assert_eq!(scripts.revoke(&a, "two"), 1);
+    scripts.only_inside(&[&b, &c]);
+    assert!(!scripts.stay(&a, LONG, false) && !scripts.leave(&a));
+    assert_eq!(scripts.pushes("one"), [("revoked".to_owned(), a.token.clone(), 0)]);
+    assert!(scripts.pushes("two").is_empty(), "the others keep theirs");
+    // Whoever enters now is in the same phase, and a second call takes nothing from it.
+    let (d, its_phase) = scripts.inside(3, LONG, "one");
+    assert_eq!((its_phase, scripts.revoke(&a, "two")), (phase, 0));
+    scripts.only_inside(&[&b, &c, &d]);
+    // Behind it, those enter that have room: the writer, behind the last one.
+    let (first, _) = scripts.waiting(3, LONG, "one");
+    let (writer, _) = scripts.waiting(1, LONG, "two");
+    let (behind, _) = scripts.waiting(3, LONG, "one");
+    assert_eq!(scripts.revoke(&b, "one"), 1);
+    scripts.only_inside(&[&c, &d, &first]);
+    for holder in [&c, &d, &first] {
+        assert_eq!(scripts.state().waiting, [&*writer.token, &*behind.token]);
+        assert_eq!(scripts.revoke(holder, "one"), 1);
+    }
+    let state = scripts.only_inside(&[&writer]);
+    assert!(!state.is_counted(), "{state:?}");
+    // It has the lock alone.
+    assert_eq!((scripts.revoke(&writer, "one"), scripts.revoke(&first, "one")), (0, 0));
+    scripts.only_inside(&[&writer]);
+    scripts.leave(&writer);
+    scripts.only_inside(&[&behind]);
+    assert_eq!((scripts.revoke(&behind, "one"), scripts.revoke(&behind, "one")), (1, 0));
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+/// The permits of one that takes several are free with it.
+#[test]
+pub(crate) fn a_heavy_one_that_an_operator_ends_gives_back_all_its_permits() {
+    let mut scripts = scripts(&["one", "two"]);
+    let takes = |scripts: &mut Scripts, weight| Caller { weight, ..scripts.caller(10, LONG, "one") };
+    let (heavy, light) = (takes(&mut scripts, 7), takes(&mut scripts, 3));
+    assert!(scripts.ask(&heavy, "join").is_inside() && scripts.ask(&light, "join").is_inside());
+    let (waits, too_heavy) = (takes(&mut scripts, 7), takes(&mut scripts, 4));
+    assert!(!scripts.ask(&waits, "join").is_inside() && !scripts.ask(&too_heavy, "join").is_inside());
+    assert_eq!(scripts.revoke(&light, "two"), 1);
+    scripts.only_inside(&[&heavy]);
+    assert_eq!(scripts.revoke(&heavy, "two"), 1);
+    scripts.only_inside(&[&waits]);
+    assert_eq!(scripts.state().waiting, [&*too_heavy.token]);
+}
+
 /// A client of a version that knows no counted locks sees another kind of client in the value, and hands a lock over to one that waits
 /// for permits as to any other: alone.
 #[test]

@@ -475,6 +475,13 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| taken_away(w, two_readers, "force_release"),
             |w| taken_away(w, one_reader_with_queue, "force_release"),
         ],
+        "revoke" => &[
+            |w| revoked(w, two_readers, "reader"),
+            |w| revoked(w, one_reader, "reader"),
+            |w| revoked(w, one_reader_with_queue, "reader"),
+            |w| revoked(w, one_reader_before_dead, "reader"),
+            |w| revoked(w, readers_and_writer, "reader"),
+        ],
         "take_away" => &[|w| {
             held(w);
             let digits =
@@ -702,6 +709,12 @@ fn reading(
 fn taken_away(w: &mut World, there: fn(&mut World), script: &'static str) -> Request {
     there(w);
     other(script, "nobody", Effect::TakesAway, &all_keys(), &["", "0", "0", "", "0", ""])
+}
+
+/// By an operator whose process has an inbox of its own.
+fn revoked(w: &mut World, there: fn(&mut World), name: &'static str) -> Request {
+    there(w);
+    other("revoke", name, Effect::Leaves, &all_keys(), &[&token(name), "0", "0", "d", "", ""])
 }
 
 fn passed_on(w: &mut World, ttl_in_places: &str) -> Request {

@@ -177,6 +177,13 @@ fn cases(script: &str) -> Vec<Case> {
             case("the last one inside", &[counted, inside], KEYS, &of_counted, Frees),
             case("a lock with a waiter", &[counted, inside, waiter], KEYS, &of_counted, HandsOver),
         ],
+        "revoke" => {
+            let revokes = [OURS, "0", "0", INBOX, "", ""];
+            vec![
+                case("the last one inside", &[counted, inside], KEYS, &revokes, Frees),
+                case("a lock with a waiter", &[counted, inside, waiter], KEYS, &revokes, HandsOver),
+            ]
+        }
         "end_tick" | "give_up_tick" => {
             let ends = ["record", TICK_TIME, DAY, "5"];
             let undoes = ["undo", "", DAY, "5"];

@@ -272,6 +272,36 @@ const MISTAKES: &[Mistake] = &[
         "",
         counted::an_operator_takes_the_lock_from_all_that_have_it,
     ),
+    mistake(
+        "commands/revoke",
+        "inside = inside - redis.call('ZREM', holders, member)",
+        "redis.call('ZREM', holders, member)",
+        counted::an_operator_takes_its_place_from_one_of_several,
+    ),
+    mistake(
+        "commands/revoke",
+        "== revoked .. '|' then",
+        "~= '' then",
+        counted::an_operator_takes_its_place_from_one_of_several,
+    ),
+    mistake(
+        "commands/revoke",
+        "if not admit_next(nil, score) then",
+        "if false then admit_next(nil, score)",
+        counted::an_operator_takes_its_place_from_one_of_several,
+    ),
+    mistake(
+        "commands/revoke",
+        "if not admit_next(nil, score) then",
+        "if false then admit_next(nil, score)",
+        counted::a_heavy_one_that_an_operator_ends_gives_back_all_its_permits,
+    ),
+    mistake(
+        "commands/revoke",
+        "notify(its_inbox .. home, 'revoked|'",
+        "notify(inbox .. home, 'revoked|'",
+        counted::an_operator_takes_its_place_from_one_of_several,
+    ),
     mistake("commands/release_counted", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
     // What access rules forbid.
     mistake(
@@ -587,6 +617,16 @@ fn each_mistake_in_the_record_of_ticks_is_found() {
     let of_ticks = MISTAKES.iter().filter(|mistake| ["tick", "end_tick"].contains(&mistake.name()));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_ticks.filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
+/// As `each_mistake_in_the_scripts_is_found`, for what an operator does, which is found in a moment.
+#[test]
+fn each_mistake_where_an_operator_takes_a_lock_away_is_found() {
+    let names = ["revoke", "force_release"];
+    let of_operators = MISTAKES.iter().filter(|mistake| names.contains(&mistake.name()));
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = of_operators.filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
 }
 

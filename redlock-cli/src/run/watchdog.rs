@@ -219,7 +219,9 @@ fn release(server: &ServerArgs, held: &Held, left: Duration) -> io::Result<bool>
         let Ok(locks) = server.connect().await else { return Ok(false) };
         match locks.inspect(&held.key).await? {
             // By its token: a release that arrives late finds another one.
-            Some(lock) if Held::of(&lock) == *held => locks.force_release_from(&lock).await,
+            Some(lock) if Held::of(&lock) == *held => {
+                locks.force_release_from(&held.key, lock.holder()).await
+            }
             _ => Ok::<_, LockError>(false),
         }
     };

@@ -3,7 +3,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually, unique};
-use redlocked::{LockError, LockGuard, LockManager};
+use redlocked::{LockError, LockGuard, LockManager, LostReason};
 
 use crate::tool::{Running, Said, said, tool};
 
@@ -367,6 +367,53 @@ fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
     eventually("the holder knows", || !guard.is_held());
     let free = said(&server.url(), &["release", "--yes", "k"]);
     assert_eq!((free.code, &*free.err), (Some(1), "redlocked: `k` is free\n"));
+}
+
+/// The second manager stands for another process: they have one name.
+#[test]
+fn release_ends_one_of_several_holders_by_its_name() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
+    let job = |label: &str, size| {
+        let request = locks.lock("gpu").permits(10).take(size).label(label).ttl(Duration::from_secs(600));
+        request.acquire_blocking().unwrap()
+    };
+    let (hung, other) = (job("train", 4), job("render", 2));
+    let release = |arguments: &[&str]| said(&server.url(), &[&["release"], arguments].concat());
+    let refused = release(&["gpu", "--holder", &me()]);
+    assert_eq!(
+        (refused.code, &*refused.err),
+        (Some(64), "redlocked: there is no terminal to ask on: give --yes\n")
+    );
+    for name in ["web-3:1", "", &format!("{} in nothing", me())] {
+        let refused = release(&["--yes", "gpu", "--holder", name]);
+        let words = format!("`gpu` is not held by `{name}`, but by 6 of 10 permits, 2 holders");
+        assert!(refused.code == Some(1) && refused.err.contains(&words), "{}", refused.err);
+    }
+    assert!(hung.is_held() && other.is_held());
+
+    let train = format!("{} in train", me());
+    let released = release(&["--yes", "gpu", "--holder", &train]);
+    assert_eq!(released.out, format!("released `gpu`, which was held by {train} with 4 permits\n"));
+    assert_eq!(released.code, Some(0));
+    eventually("it knows", || !hung.is_held());
+    assert_eq!(hung.lost_reason(), Some(LostReason::Revoked));
+    assert!(other.is_held());
+
+    // All of a process.
+    let next = job("train", 8);
+    let released = release(&["--yes", "gpu", "--holder", &me()]);
+    assert!(released.code == Some(0) && released.out.lines().count() == 2, "{}", released.out);
+    eventually("they know", || !next.is_held() && !other.is_held());
+    let free = release(&["--yes", "gpu", "--holder", &me()]);
+    assert_eq!((free.code, &*free.err), (Some(1), "redlocked: `gpu` is free\n"));
+
+    // One that has the lock alone.
+    let guard = hold(&locks, "k");
+    assert_eq!(release(&["--yes", "k", "--holder", "web-3:1"]).code, Some(1));
+    assert!(guard.is_held());
+    assert_eq!(release(&["--yes", "k", "--holder", &me()]).code, Some(0));
+    eventually("it knows", || !guard.is_held());
 }
 
 #[cfg(unix)]

@@ -168,6 +168,28 @@ fn release_shows_the_holder_and_takes_the_lock_away_on_yes_alone() {
 }
 
 #[test]
+fn release_shows_the_one_of_several_that_it_takes_the_lock_from() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
+    let sends = |label: &str| locks.lock("k").permits(2).label(label).acquire_blocking().unwrap();
+    let (hung, other) = (sends("hung"), sends("other"));
+    for (answer, code) in [("n\n", 1), ("y\n", 0)] {
+        assert!(hung.is_held());
+        let name = locks.inspect_blocking("k").unwrap().unwrap().holders()[0].name().unwrap().to_owned();
+        let mut terminal = Terminal::tool(&server, &["release", "k", "--holder", &format!("{name} in hung")]);
+        terminal.shows("`k` is held by 2 of 2 permits: ");
+        terminal.shows("in hung, asked ");
+        terminal.shows("Take it away? [y/N]");
+        terminal.types(answer);
+        assert_eq!(terminal.ends().code(), Some(code), "{answer:?}");
+        terminal.shows(if code == 0 { "released `k`, which was held by " } else { "`k` was not released" });
+        assert!(!terminal.text().contains("in other"), "{}", terminal.text());
+    }
+    eventually("the holder knows", || !hung.is_held());
+    assert!(other.is_held());
+}
+
+#[test]
 fn an_answer_counts_for_the_holder_that_was_shown() {
     let server = RedisServer::start();
     let guard = hold(&server, "k");

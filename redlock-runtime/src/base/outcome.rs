@@ -64,6 +64,10 @@ pub enum LostReason {
     KeyChanged,
     /// [`force_release`](crate::LockManager::force_release) of the same manager released it.
     ForceReleased,
+    /// An operator took its place from this one of several holders, with
+    /// [`force_release_from`](crate::LockManager::force_release_from) of any manager. The others keep
+    /// theirs.
+    Revoked,
     /// The guard of this hold released the lock, or was dropped.
     Released,
     /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or its manager has ended.
@@ -85,11 +89,12 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,
         Self::ForceReleased,
+        Self::Revoked,
         Self::Released,
         Self::ManagerClosed,
         Self::Forked,
@@ -114,6 +119,7 @@ impl LostReason {
             Self::MaxHold => "max_hold",
             Self::KeyChanged => "key_changed",
             Self::ForceReleased => "force_released",
+            Self::Revoked => "revoked",
             Self::Released => "released",
             Self::ManagerClosed => "manager_closed",
             Self::Forked => "forked",
@@ -149,6 +155,7 @@ impl fmt::Display for LostReason {
             Self::MaxHold => "it was held for `max_hold`",
             Self::KeyChanged => "its key was deleted or overwritten on the server",
             Self::ForceReleased => "it was released by force",
+            Self::Revoked => "an operator took its place among several holders",
             Self::Released => "its guard has released it",
             Self::ManagerClosed => "its lock manager has been shut down",
             Self::Forked => "this process was forked from the one that holds it",

@@ -34,7 +34,7 @@ use crate::base::token::{self, Token};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Kind, Listed, Mode, Place, Push, PushKind,
-    Record, Reply, Request, ServerInfo, ServerTime, Verdict,
+    Record, Releases, Reply, Request, ServerInfo, ServerTime, Verdict,
 };
 use counted::{Inside, Member};
 use faults::Faults;
@@ -187,6 +187,7 @@ impl Execution<'_> {
                 }
                 self.renew(true)
             }
+            Action::Release if request.release == Releases::AmongSeveral => lock.revoke(request, now, clock),
             Action::Release => self.release(),
             Action::Announce => lock.announce(request),
             Action::TakeAway => lock.take_from(request),
@@ -385,13 +386,11 @@ fn notify_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
 
 /// The holder with this token has lost the lock to an operator.
 fn notify_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
-    let push = Push {
-        token,
-        name: Arc::clone(name),
-        kind: PushKind::TakenAway,
-        followers: "".into(),
-        is_undercut: false,
-    };
+    push_to_holder(name, PushKind::TakenAway, token, inbox);
+}
+
+fn push_to_holder(name: &Arc<str>, kind: PushKind, token: Token, inbox: &Inbox) {
+    let push = Push { token, name: Arc::clone(name), kind, followers: "".into(), is_undercut: false };
     // Its manager may have gone.
     let _ = inbox.send(ConnectionEvent::Push(push));
 }
@@ -747,6 +746,16 @@ impl Lock {
         self.holder = None;
         self.admit_waiters(&request.name, None, now, clock);
         Reply::Done
+    }
+
+    /// One of several loses its place to an operator.
+    fn revoke(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
+        let Some(inbox) = self.inside.get(&request.token).map(|member| member.inbox.clone()) else {
+            return Reply::NotHeld;
+        };
+        let reply = self.release(request, now, clock);
+        push_to_holder(&request.name, PushKind::Revoked, request.token.clone(), &inbox);
+        reply
     }
 
     /// The token has the lock, or a place.

@@ -226,6 +226,13 @@ impl Driven {
         self.does(Action::Release, token, permits) == Reply::Done
     }
 
+    /// An operator ends it: what the node answers.
+    fn revokes(&self, token: &str) -> Reply {
+        let request = Request::new(Action::Release, "k".into(), Token::from_value(token), Self::TTL);
+        let request = Request { release: Releases::AmongSeveral, ..request };
+        self.node.execute(&request, &self.inbox, self.now)
+    }
+
     /// The tokens that were let in since the last look, in this order.
     fn admitted(&mut self) -> Vec<String> {
         let granted = |event| match event {
@@ -326,6 +333,31 @@ fn a_force_release_ends_all_holders_and_lets_the_next_in() {
     let is_taken = |kind: &PushKind| *kind == PushKind::TakenAway;
     assert!(is_told("reader 1", is_taken) && is_told("reader 2", is_taken));
     assert!(is_told("writer", |kind| matches!(kind, PushKind::Granted { .. })));
+}
+
+#[test]
+fn an_operator_ends_one_of_several_and_lets_in_those_that_fit() {
+    let mut lock = Driven::new("revoked");
+    assert!(lock.asks("one", 2).is_ok() && lock.asks("two", 2).is_ok());
+    assert_eq!((lock.asks("next", 2), lock.asks("writer", 1)), (Err(2), Err(2)));
+    assert_eq!(lock.revokes("one"), Reply::Done);
+    assert_eq!(lock.inside(), 2);
+    let told: Vec<_> = std::iter::from_fn(|| lock.pushes.try_recv().ok())
+        .filter_map(|event| match event {
+            ConnectionEvent::Push(Push { token, kind, .. }) => Some((token.value().to_owned(), kind)),
+            _ => None,
+        })
+        .collect();
+    assert!(told.contains(&("one".to_owned(), PushKind::Revoked)), "{told:?}");
+    assert!(
+        told.iter().any(|(of, kind)| of == "next" && matches!(kind, PushKind::Granted { .. })),
+        "{told:?}"
+    );
+    assert!(told.iter().all(|(of, _)| of != "two"), "{told:?}");
+    assert_eq!(lock.revokes("one"), Reply::NotHeld);
+    assert!(lock.leaves("two", 2) && lock.leaves("next", 2));
+    // The writer has it alone.
+    assert_eq!((lock.admitted(), lock.revokes("writer")), (vec!["writer".to_owned()], Reply::NotHeld));
 }
 
 #[test]

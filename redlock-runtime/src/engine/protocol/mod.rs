@@ -33,7 +33,7 @@ pub(crate) enum Releases {
     Usual,
     /// The process may end behind it, so no other request can follow.
     Last,
-    /// It takes the place of one of several that hold the lock: any server looks for it among them.
+    /// An operator takes its place from one of several that hold the lock, and the server pushes that to the holder.
     AmongSeveral,
 }
 
@@ -483,6 +483,8 @@ pub(crate) enum PushKind {
     /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell
     /// connections that watch.
     TakenAway,
+    /// An operator has taken its place from the token, which held the lock beside others.
+    Revoked,
     /// The waiter asked again and had lost its place in the queue: others of this process may have
     /// lost theirs, too.
     PlaceLost,

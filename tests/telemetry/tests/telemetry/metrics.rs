@@ -274,7 +274,9 @@ fn before_the_first_loss_and_the_first_bug_each_is_exported_as_zero() {
     };
     assert_eq!((lost("expired"), attempts("deadlock")), (None, None), "no call yet");
     let _held = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
-    for reason in ["expired", "max_hold", "key_changed", "force_released", "manager_closed", "blocked"] {
+    for reason in
+        ["expired", "max_hold", "key_changed", "force_released", "revoked", "manager_closed", "blocked"]
+    {
         assert_eq!(lost(reason), Some(0.0), "{reason}");
     }
     assert_eq!((lost("released"), lost("forked")), (None, None), "these are no losses of a hold");

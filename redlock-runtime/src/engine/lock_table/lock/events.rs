@@ -32,7 +32,8 @@ impl Lock {
             }
             return;
         }
-        let Some(id) = id else {
+        // A waiter has no place that could be taken.
+        let Some(id) = id.filter(|_| push.kind != PushKind::Revoked) else {
             self.on_push_without_waiter(cx, push);
             return;
         };
@@ -69,6 +70,12 @@ impl Lock {
                     self.lose(cx, id, LostReason::KeyChanged, false);
                 }
             }
+            PushKind::Revoked => {
+                if let Some(id) = self.attempts.holder_with(&push.token) {
+                    // Its place is released, too, in case a request for it arrives later than this.
+                    self.lose(cx, id, LostReason::Revoked, true);
+                }
+            }
             // The place of a caller that has gone, whose request was executed late: the first one
             // that is left asks.
             PushKind::Next { .. } | PushKind::LeftFree => {
@@ -97,7 +104,7 @@ impl Lock {
                 self.rejoin(cx, id);
                 return;
             }
-            PushKind::TakenAway => {}
+            PushKind::TakenAway | PushKind::Revoked => {}
         }
         self.schedule(cx, id);
     }

@@ -24,7 +24,9 @@ use crate::base::telemetry::{self, HandOver};
 use crate::base::token::Token;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response, Unconfirmed};
 use crate::engine::lock_table::context::Context;
-use crate::engine::protocol::{Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, ServerTime};
+use crate::engine::protocol::{
+    Action, CLAIM, Confirmation, Disconnected, Id, Releases, Reply, Request, ServerTime,
+};
 
 impl Lock {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
@@ -378,8 +380,12 @@ impl Lock {
         };
         let taken: Vec<Id> =
             self.attempts.holders().filter(|(_, held)| is_taken(held)).map(|(id, _)| id).collect();
+        let reason = match request.release {
+            Releases::AmongSeveral => LostReason::Revoked,
+            _ => LostReason::ForceReleased,
+        };
         for id in taken {
-            self.lose(cx, id, LostReason::ForceReleased, true);
+            self.lose(cx, id, reason, true);
         }
     }
 

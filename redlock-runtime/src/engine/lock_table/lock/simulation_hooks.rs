@@ -35,6 +35,7 @@ impl Attempts {
                 PushKind::TakenAway => "taken away",
                 PushKind::PlaceLost => "place lost",
                 PushKind::Done => "done",
+                PushKind::Revoked => "revoked",
             };
             world.met(state, "push", event);
         }

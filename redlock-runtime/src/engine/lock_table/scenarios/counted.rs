@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::limit::Limit;
+use crate::engine::protocol::Releases;
 
 const READER: Limit = Limit::NONE;
 const WRITER: Limit = Limit::ONE;
@@ -196,6 +197,38 @@ fn a_force_release_through_this_manager_ends_all_leases_of_the_lock() {
     let leases = [1, 2].map(|id| enters(&mut scenario, id, 7));
     let _answer = scenario.calls(9, Action::ForceRelease, "lock:k");
     assert_eq!(leases.map(|lease| lease.lost_reason()), [Some(LostReason::ForceReleased); 2]);
+}
+
+/// Its release follows: a request for its place may arrive later than the push.
+#[test]
+fn one_of_several_that_an_operator_ends_loses_its_lock_and_the_others_keep_theirs() {
+    let mut scenario = scenario();
+    let leases = [1, 2].map(|id| enters(&mut scenario, id, 7));
+    scenario.tells(1, PushKind::Revoked);
+    assert_eq!(leases[0].lost_reason(), Some(LostReason::Revoked));
+    assert!(leases[1].remaining(scenario.now).is_some());
+    scenario.answers(Action::Release, Reply::NotHeld);
+    // A second push, or one for a caller that waits, changes nothing.
+    let mut waiter = asks(&mut scenario, 3, WRITER);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    for id in [1, 3] {
+        scenario.tells(id, PushKind::Revoked);
+    }
+    scenario.assert_quiet();
+    assert!(leases[1].remaining(scenario.now).is_some() && held(&mut waiter).is_none());
+}
+
+/// Through the manager of the holder.
+#[test]
+fn a_holder_of_the_manager_that_revokes_it_loses_its_lock_at_once() {
+    let mut scenario = scenario();
+    let leases = [1, 2].map(|id| enters(&mut scenario, id, 7));
+    let request = Request::new(Action::Release, "lock:k".into(), token_of(1), TTL);
+    let request = Request { release: Releases::AmongSeveral, ..request };
+    let _answer = scenario.calls_with(9, request);
+    assert_eq!(leases[0].lost_reason(), Some(LostReason::Revoked));
+    assert!(leases[1].remaining(scenario.now).is_some());
 }
 
 /// The server lets the next one in.

@@ -104,8 +104,11 @@ impl Scenario {
 
     /// An operator asks.
     fn calls(&mut self, id: Id, action: Action, name: &str) -> oneshot::Receiver<Result<Reply, LockError>> {
+        self.calls_with(id, Request::new(action, name.into(), Token::empty(), Duration::ZERO))
+    }
+
+    fn calls_with(&mut self, id: Id, request: Request) -> oneshot::Receiver<Result<Reply, LockError>> {
         let (caller, reply) = oneshot::channel();
-        let request = Request::new(action, name.into(), Token::empty(), Duration::ZERO);
         let call = OperatorRequest { key: None, request, by: self.now.after(SECOND), caller };
         self.table.on_command(self.now, Command::Operator { id, call: Box::new(call) });
         self.send();

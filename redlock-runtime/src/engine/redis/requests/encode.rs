@@ -59,9 +59,8 @@ impl Encoder {
             _ => None,
         };
         of_its_kind.or_else(|| match action {
-            Action::Release if !self.session.queues && request.release != Releases::AmongSeveral => {
-                Some(Script::GiveUp)
-            }
+            Action::Release if request.release == Releases::AmongSeveral => Some(Script::Revoke),
+            Action::Release if !self.session.queues => Some(Script::GiveUp),
             action => Script::of(action),
         })
     }

@@ -168,6 +168,7 @@ scripts! {
     RenewCounted = renew_counted
     ExpireCounted = expire_counted
     ReleaseCounted = release_counted
+    Revoke = revoke
     Tick = tick
     EndTick = end_tick
     GiveUpTick = give_up_tick

@@ -27,7 +27,7 @@ pub(crate) fn read_push(
 }
 
 /// `granted|token|fencing token|server time|mark and followers|lock` and the like, as acquire.lua,
-/// `grant_one.lua`, `notify_waiters.lua` and `release.lua` publish it.
+/// `grant_one.lua`, `notify_waiters.lua`, `release.lua` and `revoke.lua` publish it.
 fn decode_push(text: &str) -> Option<Push> {
     let mut parts = text.splitn(6, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
@@ -45,6 +45,7 @@ fn decode_push(text: &str) -> Option<Push> {
         "free" => PushKind::LeftFree,
         "gone" => PushKind::PlaceLost,
         "done" => PushKind::Done,
+        "revoked" => PushKind::Revoked,
         _ => return None,
     };
     Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into(), is_undercut: false })
