@@ -14,8 +14,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// The server sees no difference between these.
-const NOT_RENEWED: &str =
-    "it has ended, hangs, does not renew, or a ticket carries the lock, as long as its lease lasts";
+const NOT_RENEWED: &str = "it has ended, hangs, or does not renew";
 
 /// So many of the holders without a renewal are named.
 const NAMED: usize = 5;
@@ -31,6 +30,8 @@ pub(crate) enum Alive {
     NotYet { watched: Duration },
     /// Its lock has no end.
     Unlimited,
+    /// It has left the lock to a ticket.
+    Ticket,
     /// Another caller has the lock, or none.
     Gone { next: Option<String> },
     /// Several hold the lock: what was seen of each.
@@ -69,7 +70,7 @@ impl Alive {
         match self {
             Self::Renewed { .. } => Some(true),
             Self::Silent { .. } => Some(false),
-            Self::NotYet { .. } | Self::Unlimited | Self::Gone { .. } => None,
+            Self::NotYet { .. } | Self::Unlimited | Self::Ticket | Self::Gone { .. } => None,
             Self::Each { holders, .. } => {
                 let has = |seen| holders.iter().any(|one| one.seen == seen);
                 match (has(Seen::Silent), has(Seen::NotYet), has(Seen::Renewed)) {
@@ -98,6 +99,7 @@ impl fmt::Display for Alive {
                 write!(f, "unknown, no renewal in {}: with this lease it may come later", Span(*watched))
             }
             Self::Unlimited => f.write_str("unknown, a lock without an end is not renewed"),
+            Self::Ticket => f.write_str("nobody renews the lock of a ticket: it is free when its lease ends"),
             Self::Gone { next: Some(next) } => write!(f, "unknown, by now {next} has the lock"),
             Self::Gone { next: None } => f.write_str("unknown, the lock is free by now"),
             Self::Each { holders, watched } => write_each(holders, *watched, f),
@@ -140,6 +142,9 @@ fn write_each(holders: &[OneOfThem], watched: Duration, f: &mut fmt::Formatter<'
 
 /// For how long [`watch`] may take. `None` where it takes no time.
 pub(crate) fn longest_watch(seen: &LockInfo) -> Option<Duration> {
+    if seen.holder().is_ticket() {
+        return None;
+    }
     let left = seen.holders().iter().filter_map(Holder::expires_in).max()?;
     Some((left / 2).min(LONGEST))
 }
@@ -155,6 +160,9 @@ pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive,
     let Some(mut left) = seen.holder().expires_in() else {
         return Ok(Alive::Unlimited);
     };
+    if seen.holder().is_ticket() {
+        return Ok(Alive::Ticket);
+    }
     let (start, due) = (Instant::now(), left / 2);
     loop {
         sleep(PAUSE.min(due)).await;

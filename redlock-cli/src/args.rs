@@ -77,8 +77,9 @@ pub(crate) enum Command {
     /// Then it watches whether the holder is alive: a live holder renews its lease every third of
     /// its ttl, and is seen to do so. One that has died, hangs, cannot reach Redis, or does not
     /// renew, is not. This takes up to half of the lease that is left, at most 15 s; in JSON it is
-    /// the field `renewed`, `null` where it is not known. With another format than JSON, there is
-    /// the line of `list` alone.
+    /// the field `renewed`, `null` where it is not known. A lock that its holder has left to a ticket
+    /// has a line that says so, and nobody renews it; in JSON it is the field `ticket`. With another
+    /// format than JSON, there is the line of `list` alone.
     Show(ShowArgs),
     /// Shows the held locks, again and again; ends on q or Ctrl-C
     ///

@@ -42,6 +42,7 @@ pub(crate) async fn show(locks: &LockManager, prefix: &str, args: &ShowArgs) -> 
     };
     if is_json {
         let mut json = lock_text::json(&lock)?;
+        json["ticket"] = lock.holder().is_ticket().into();
         if !args.quick {
             let alive = watch(locks, &lock).await?;
             json["renewed"] = alive.is_renewed().into();
@@ -124,8 +125,13 @@ fn describe(lock: &LockInfo, lines_below: usize, args: &ShowArgs, out: &mut impl
     };
     let (granted, asked) = (lock.holder().granted(), lock.holder().asked());
     let mut times = Vec::new();
+    let is_ticket = lock.holder().is_ticket();
+    if is_ticket {
+        times.push(line("ticket:", "the holder has left the lock to a ticket, which nobody has redeemed"));
+    }
+    let since = if is_ticket { "given away:" } else { "granted:" };
     // One that had to wait has asked earlier.
-    for (what, time) in [("granted:", granted), ("asked:", asked.filter(|_| asked != granted))] {
+    for (what, time) in [(since, granted), ("asked:", asked.filter(|_| asked != granted))] {
         times.extend(time.map(|time| line(what, &format!("{} ago, {}", Ago(time), rfc3339(time)))));
     }
     let claim =
@@ -155,8 +161,8 @@ fn is_claim(lock: &LockInfo) -> bool {
     const CLAIM: Duration = Duration::from_secs(1);
     let is_short = lock.holder().expires_in().is_some_and(|left| left <= CLAIM);
     // In whole seconds.
-    let is_new =
-        lock.holder().granted().is_some_and(|granted| granted.elapsed().is_ok_and(|age| age < 2 * CLAIM));
+    let is_new = !lock.holder().is_ticket()
+        && lock.holder().granted().is_some_and(|granted| granted.elapsed().is_ok_and(|age| age < 2 * CLAIM));
     is_short && is_new
 }
 

@@ -14,6 +14,7 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -201,6 +202,7 @@ mod everywhere {
 mod with_tickets {
     on! { memory redis cohorts cluster: {
         a_ticket_takes_the_lock_to_another_process_once
+        who_looks_sees_that_a_ticket_carries_the_lock
         a_redeemed_lock_travels_on
         a_ticket_that_nobody_redeems_ends_in_time
         a_waiter_does_not_pass_a_ticket
@@ -753,6 +755,66 @@ fn a_ticket_takes_the_lock_to_another_process_once(backend: &Backend) {
     assert!(again.as_ref().is_err_and(|error| error.to_string().contains("redeemed before")), "{again:?}");
     assert_eq!(reason(again), LostReason::TicketOver);
     drop(web.lock("k").acquire_blocking().unwrap());
+}
+
+fn who_looks_sees_that_a_ticket_carries_the_lock(backend: &Backend) {
+    let (web, other, third) = (backend.manager(), backend.manager(), backend.manager());
+    let seen = || other.inspect_blocking("k").unwrap().unwrap().holder().clone();
+    let asks = || third.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    // Alone, with a waiter, after a wait, and from one that redeems it.
+    let guard = web.lock("k").acquire_blocking().unwrap();
+    assert!(!seen().is_ticket());
+    let guard = std::thread::scope(|scope| {
+        let mut guard = guard;
+        for with_waiter in [false, true] {
+            let waiter = with_waiter.then(|| scope.spawn(asks));
+            eventually("it waits", || {
+                other.inspect_blocking("k").unwrap().unwrap().waiters() == u32::from(with_waiter)
+            });
+            let ticket = guard.into_ticket_blocking(60 * SECOND).unwrap();
+            let left = seen();
+            assert!(left.is_ticket() && left.name().is_some() && left.granted() >= left.asked(), "{left:?}");
+            assert!(
+                left.expires_in().is_some_and(|left| left > 50 * SECOND && left < 61 * SECOND),
+                "{left:?}"
+            );
+            // One that is refused marks the lock, and changes nothing else.
+            assert!(other.lock("k").acquire_blocking().unwrap_err().is_busy());
+            assert!(seen().is_ticket());
+            guard = other.redeem(ticket).acquire_blocking().unwrap();
+            assert!(!seen().is_ticket(), "it is redeemed");
+            if let Some(waiter) = waiter {
+                guard.release_blocking().unwrap();
+                guard = waiter.join().unwrap();
+                assert!(!seen().is_ticket());
+            }
+        }
+        guard
+    });
+    // The process of both passes the lock on to the second one, and tells the server a moment later.
+    drop(guard);
+    let guard = web.lock("k").acquire_blocking().unwrap();
+    let (granted, grants) = channel();
+    let waiters = ["one", "other"].map(|label| {
+        let (third, granted) = (third.clone(), granted.clone());
+        std::thread::spawn(move || {
+            let guard = third.lock("k").label(label).wait(LIMIT).acquire_blocking().unwrap();
+            granted.send((label, guard)).unwrap();
+        })
+    });
+    eventually("they wait", || other.inspect_blocking("k").unwrap().unwrap().waiters() > 0);
+    drop(guard);
+    drop(grants.recv_timeout(LIMIT).unwrap());
+    let (label, guard) = grants.recv_timeout(LIMIT).unwrap();
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+    eventually("the server knows who has it", || seen().function() == Some(label));
+    let ticket = guard.into_ticket_blocking(60 * SECOND).unwrap();
+    assert!(seen().is_ticket());
+    assert!(web.cancel_ticket_blocking(ticket).unwrap());
+    drop(web.lock("k").min_hold(SECOND).acquire_blocking().unwrap());
+    assert!(!seen().is_ticket(), "a lock that is kept for its min_hold is no ticket's");
 }
 
 fn a_redeemed_lock_travels_on(backend: &Backend) {

@@ -109,6 +109,7 @@ impl Scripts {
         let names = [
             "acquire",
             "renew",
+            "pass_on",
             "release",
             "inspect",
             "force_release",

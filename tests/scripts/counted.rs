@@ -19,7 +19,7 @@ fn scripts(inboxes: &[&str]) -> Scripts {
 impl Scripts {
     /// One that has asked, and is inside.
     #[track_caller]
-    fn inside(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, u64) {
+    pub(crate) fn inside(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, u64) {
         let caller = self.caller(number, ttl, inbox);
         match self.ask(&caller, "join") {
             Answer::Inside { fence } => (caller, fence),
@@ -29,7 +29,7 @@ impl Scripts {
 
     /// One that has asked, and waits: when it may ask again, in ms.
     #[track_caller]
-    fn waiting(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, i64) {
+    pub(crate) fn waiting(&mut self, number: u32, ttl: u64, inbox: &str) -> (Caller, i64) {
         let caller = self.caller(number, ttl, inbox);
         match self.ask(&caller, "join") {
             Answer::Busy { left, .. } => (caller, left),
@@ -38,7 +38,7 @@ impl Scripts {
     }
 
     #[track_caller]
-    fn only_inside(&mut self, callers: &[&Caller]) -> State {
+    pub(crate) fn only_inside(&mut self, callers: &[&Caller]) -> State {
         let state = self.state();
         let mut inside: Vec<_> = state.inside.keys().collect();
         let mut expected: Vec<_> = callers.iter().map(|caller| &caller.token).collect();

@@ -403,8 +403,15 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| of_the_holder(w, held, "renew", &[TTL]),
             |w| of_the_holder(w, held_with_queue, "renew", &[TTL]),
             |w| of_the_holder(w, held_with_queue, "renew", &["9000", "exactly"]),
+            |w| of_the_holder(w, held, "renew", &["9000", "ticket"]),
+            |w| of_the_holder(w, held_with_queue, "renew", &["9000", "ticket"]),
         ],
-        "pass_on" => &[|w| passed_on(w, ""), |w| passed_on(w, TTL)],
+        "pass_on" => &[
+            |w| passed_on(w, "", ""),
+            |w| passed_on(w, "", TTL),
+            |w| passed_on(w, "ticket", ""),
+            |w| passed_on(w, "ticket", TTL),
+        ],
         "renew_counted" => &[|w| {
             two_readers(w);
             let token = w.who("reader").token.clone();
@@ -717,12 +724,12 @@ fn revoked(w: &mut World, there: fn(&mut World), name: &'static str) -> Request 
     other("revoke", name, Effect::Leaves, &all_keys(), &[&token(name), "0", "0", "d", "", ""])
 }
 
-fn passed_on(w: &mut World, ttl_in_places: &str) -> Request {
+fn passed_on(w: &mut World, how: &str, ttl_in_places: &str) -> Request {
     w.enters("holder", "a", "unfenced");
     w.enters("first", "a", "unfenced");
     w.enters("second", "c", "unfenced");
     let [from, to] = [token("holder"), token("first")];
-    other("pass_on", "first", Effect::TakesOver, &all_keys(), &[&from, TTL, "", "a", ttl_in_places, &to])
+    other("pass_on", "first", Effect::TakesOver, &all_keys(), &[&from, TTL, how, "a", ttl_in_places, &to])
 }
 
 fn tick(w: &mut World, there: fn(&mut World)) -> Request {

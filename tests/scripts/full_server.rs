@@ -139,6 +139,7 @@ fn cases(script: &str) -> Vec<Case> {
         "renew" => vec![
             case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone),
             case("exactly", &[marked, waiter], &KEYS[..4], &[OURS, "5000", "exactly"], IsDone),
+            case("to a ticket", &[marked, waiter], &KEYS[..4], &[OURS, "5000", "ticket"], IsDone),
         ],
         "renew_all" => vec![case("its own lock", &[held], &[LOCK], &[OURS, "20000"], IsDone)],
         "renew_counted" => vec![case(

@@ -20,4 +20,5 @@ mod mistakes;
 mod once;
 mod random_kinds;
 mod short_ways;
+mod tickets;
 mod ticks;

@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually, unique};
 use redlocked::{LockError, LockGuard, LockManager, LostReason};
@@ -547,6 +547,34 @@ fn a_list_of_nothing_counts_the_locks_under_other_prefixes() {
     assert_eq!(listed(&["c*"]), none, "that is no lock");
     assert_eq!(listed(&["-o", "json"]), (Some(0), "[]\n".to_owned(), String::new()));
     drop(guards);
+}
+
+#[test]
+fn a_lock_that_a_ticket_carries_is_shown_as_one() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(server.url()).unwrap();
+    let shown = |options: &[&str]| said(&server.url(), &[&["show", "export:7"], options].concat()).out;
+    let json = || serde_json::from_str::<serde_json::Value>(&shown(&["-o", "json", "--quick"])).unwrap();
+    let guard = hold(&locks, "export:7");
+    assert!(!shown(&["--quick"]).contains("ticket"));
+    assert_eq!(json()["ticket"], false);
+
+    let ticket = guard.into_ticket_blocking(Duration::from_secs(60)).unwrap();
+    let start = Instant::now();
+    let left = shown(&[]);
+    assert!(start.elapsed() < Duration::from_secs(5), "nobody renews it: there is nothing to watch");
+    let expected = [
+        &*format!("holder:      {} in test\n", me()),
+        "ticket:      the holder has left the lock to a ticket, which nobody has redeemed\n",
+        "given away:  ",
+        "alive:       nobody renews the lock of a ticket: it is free when its lease ends\n",
+    ];
+    assert!(expected.iter().all(|line| left.contains(line)), "{left}");
+    assert_eq!((json()["ticket"].clone(), json()["renewed"].clone()), (true.into(), serde_json::Value::Null));
+
+    let guard = locks.redeem(ticket).acquire_blocking().unwrap();
+    assert!(!shown(&["--quick"]).contains("ticket"));
+    guard.release_blocking().unwrap();
 }
 
 #[test]

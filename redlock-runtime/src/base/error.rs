@@ -695,6 +695,8 @@ pub struct Holder {
     pub(crate) expires_in: Option<Duration>,
     /// For how long locks of its kind are held, as far as the process that was refused has seen.
     pub(crate) usual_hold: Option<Duration>,
+    /// It has left the lock to a ticket.
+    pub(crate) is_ticket: bool,
     /// How many have it, if it is [counted](crate::base::limit::Limit::is_counted), and else 0.
     pub(crate) inside: u32,
     /// The least that one of these allows, and how many permits they take together.
@@ -897,6 +899,34 @@ impl Holder {
         let granted =
             self.granted.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds.get())));
         granted.or_else(|| self.asked())
+    }
+
+    /// True while a [ticket](crate::Ticket) carries the lock: the holder has given it away, and nobody
+    /// has redeemed the ticket. The lock is not renewed then, and [`granted`](Self::granted) is since
+    /// when the ticket has it, by the server's clock. False where a client of another kind has made
+    /// the ticket.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let locks = redlocked::LockManager::connect("memory://is-ticket-example").await?;
+    /// let is_ticket = async || locks.inspect("export:7").await.map(|info| info.is_some_and(|info| info.holder().is_ticket()));
+    /// let guard = locks.lock("export:7").acquire().await?;
+    /// assert!(!is_ticket().await?);
+    /// let ticket = guard.into_ticket(Duration::from_secs(60)).await?;
+    /// assert!(is_ticket().await?);
+    /// let _guard = locks.redeem(ticket).await?;
+    /// assert!(!is_ticket().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_ticket(&self) -> bool {
+        self.is_ticket
     }
 
     /// How long until the lock is free unless its holder renews it, when the server answered. Where

@@ -260,6 +260,7 @@ struct Holding {
     since: Moment,
     expires: Moment,
     inbox: Inbox,
+    is_ticket: bool,
 }
 
 #[derive(Clone)]
@@ -402,7 +403,7 @@ fn server_time(now: Moment) -> ServerTime {
 
 impl Holding {
     fn new(token: Token, since: Moment, expires: Moment, inbox: Inbox) -> Self {
-        Self { token, since, expires, inbox }
+        Self { token, since, expires, inbox, is_ticket: false }
     }
 
     fn name(&self) -> Token {
@@ -414,6 +415,7 @@ impl Holding {
             owner: token::owner_of(self.token.value()),
             granted: wall_clock_before(now.since(self.since)),
             expires_in: Some(self.expires.since(now)),
+            is_ticket: self.is_ticket,
             ..Holder::default()
         }
     }
@@ -664,6 +666,9 @@ impl Lock {
                 }
                 let (before, expires) = (holder.expires, now.after(request.lasts()));
                 holder.expires = if shortens { expires } else { expires.max(before) };
+                if request.to_ticket {
+                    (holder.since, holder.is_ticket) = (now, true);
+                }
                 if holder.expires < before {
                     self.notify_next(&request.name, now);
                 }

@@ -55,6 +55,8 @@ pub(crate) struct Request {
     /// The number of releases for which a release counts. One in 128 leaves the lock free for foreign clients,
     /// and none where it counts for 0.
     pub(crate) releases: u32,
+    /// What lets the lock expire leaves it to a ticket, and says so to those who look.
+    pub(crate) to_ticket: bool,
     pub(crate) kind: Kind,
 }
 
@@ -205,6 +207,7 @@ impl Request {
             fenced: true,
             release: Releases::Usual,
             releases: 1,
+            to_ticket: false,
             kind: Kind::EXCLUSIVE,
         }
     }
@@ -257,8 +260,8 @@ pub(crate) enum Action {
     /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves
     /// the queue.
     Release,
-    /// A release before `min_hold` is over, or for a ticket: if this token holds the lock, it
-    /// expires after the ttl.
+    /// A release before `min_hold` is over, or for a ticket, with `to_ticket`: if this token holds the
+    /// lock, it expires after the ttl.
     ExpireLater,
     /// If this token holds the lock, reserve so many fencing tokens for it.
     Reserve { count: u32 },

@@ -199,8 +199,8 @@ impl Sequence {
                 },
             ),
             12 => {
-                let exactly: &[&str] = if self.random.percent(50) { &["exactly"] } else { &[] };
-                let arguments = words(&[&[&*token, ttl], exactly].concat());
+                let how = self.random.one(&["", "", "exactly", "ticket"]);
+                let arguments = words(&[&*token, ttl, how]);
                 return self.call(scripts::RENEW, &[lock, &queue, CLOCK, &claim], arguments);
             }
             13 => (scripts::RENEW_ALL.to_owned(), LOCKS.to_vec(), vec![&*token, ttl, &*token, "5000"]),

@@ -177,7 +177,7 @@ impl Releasing {
         }
         // Rounded up: an expiry of zero would delete the key at once.
         let ttl = keep + Duration::from_millis(1);
-        Request { action: Action::ExpireLater, ttl, ..self.request.clone() }
+        Request { action: Action::ExpireLater, ttl, to_ticket: self.for_a_ticket, ..self.request.clone() }
     }
 
     pub(super) fn due(&self) -> Moment {

@@ -1,6 +1,6 @@
 //! Requests as commands: which script, with which keys and arguments.
 
-use super::fields::{EXACTLY, Encoder, LATE, in_ms, is_renewal};
+use super::fields::{EXACTLY, Encoder, LATE, TICKET, in_ms, is_renewal};
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Id, Kind, Listed, Mode, PassedOn, Releases, Request};
 use crate::engine::redis::connect::handshake::{NativeDelete, Session};
@@ -196,7 +196,8 @@ impl Encoder {
             }
             Action::Renew { .. } | Action::ExpireLater => {
                 self.write_keys(command, request);
-                command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
+                command.arg(request.token.value()).arg(ttl);
+                command.arg(if request.to_ticket { TICKET } else { EXACTLY });
             }
             Action::Repair { shortens } => {
                 write_lock(request, command).arg(ttl).arg(self.may_shorten(shortens).then_some(EXACTLY));
@@ -301,7 +302,12 @@ impl Encoder {
         };
         self.write_keys(command, request);
         command.arg(request.token.value()).arg(in_ms(request.ttl));
-        command.arg(if exactly { EXACTLY } else { "" }).arg(&*self.session.inbox);
+        command.arg(match exactly {
+            true if request.to_ticket => TICKET,
+            true => EXACTLY,
+            false => "",
+        });
+        command.arg(&*self.session.inbox);
         match passed_on.place_ttl {
             Some(place_ttl) => command.arg(in_ms(place_ttl)),
             None => command.arg(""),

@@ -20,6 +20,9 @@ use crate::engine::redis::wire::value::{Value, text};
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 pub(super) const EXACTLY: &str = "exactly";
 
+/// As [`EXACTLY`], and the value of the lock says from then on that a ticket carries it.
+pub(super) const TICKET: &str = "ticket";
+
 /// The kind of a caller that asked a while ago: the time of its grant is not the one in its token.
 pub(super) const LATE: &str = "late";
 
@@ -252,6 +255,7 @@ pub(super) fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
     Holder {
         owner: std::str::from_utf8(value).ok().and_then(token::owner_of),
         granted: number(granted).and_then(NonZeroU64::new),
+        is_ticket: text(granted).is_some_and(|seconds| seconds.starts_with('0')),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
         inside: inside(value),

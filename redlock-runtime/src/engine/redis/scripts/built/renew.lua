@@ -1,13 +1,14 @@
 -- Moves the expiry of a lock that this token holds.
--- KEYS[1] the lock   KEYS[2] its queue and KEYS[4] the claim, with 'exactly'
+-- KEYS[1] the lock   KEYS[2] its queue and KEYS[4] the claim, with 'exactly' or 'ticket'
 -- ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
 -- ARGV[3] 'exactly': also to an earlier time. Without it, a request that arrives late does not shorten the lease.
+--         'ticket': the same, and the value says that a ticket carries the lock from now on.
 -- ARGV[4] inbox
 -- Returns 1, or 0 when this token does not hold the lock.
--- Idempotent: a second call moves it again, and only with 'exactly' to an earlier time.
+-- Idempotent: a second call moves it again, and only with 'exactly' or 'ticket' to an earlier time.
 -- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
 -- ttl: in ms, above zero: PEXPIRE 0 would delete
--- Returns 1, and behind it for how many ms a marked lock lasts; 0 when this token does not hold the lock.
+-- Returns 1, and behind it for how many ms a marked lock lasts, and its grace; 0 when this token does not hold the lock.
 -- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
 -- where its holder had to wait. The time in the token is when it asked. For people alone.
 
@@ -55,11 +56,11 @@ end
   local lasts, left = tonumber(ttl), without_grace(redis.call('PTTL', lock), grace)
   if not exactly then lasts = math.max(lasts, left) end
   redis.call('PEXPIRE', lock, lasts + grace)
-  return 1, lasts
+  return 1, lasts, grace
 end
-local answer, lasts = extend(KEYS[1], ARGV[1], ARGV[2], ARGV[3] == 'exactly')
--- The waiters would ask when the lease was to end before; and its process, which lets it end, is not stuck.
-if lasts and ARGV[3] == 'exactly' then
+local to_ticket = ARGV[3] == 'ticket'
+local answer, lasts, grace = extend(KEYS[1], ARGV[1], ARGV[2], to_ticket or ARGV[3] == 'exactly')
+if to_ticket and answer == 1 or lasts and ARGV[3] == 'exactly' then
   local lock, queue, inbox = KEYS[1], KEYS[2], ARGV[4]
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
 -- Behind it, `seconds` has those of it.
@@ -150,7 +151,16 @@ local function notified_waiters()
   if first and first == second then waiters[3] = first_behind(first) end
   return waiters
 end
-  redis.call('DEL', KEYS[4])
-  notify_waiters(notified_waiters(), lasts, time(), '')
+  if to_ticket then
+    time()
+    -- The zero in front of the time tells a ticket from a grant.
+    local value = ARGV[1] .. '=0' .. seconds .. (lasts and '!' or '')
+    redis.call('SET', lock, value, 'PX', string.format('%d', ARGV[2] + (grace or 0)))
+  end
+  if lasts then
+    -- The waiters would ask when the lease was to end before; and its process, which lets it end, is not stuck.
+    redis.call('DEL', KEYS[4])
+    notify_waiters(notified_waiters(), lasts, time(), '')
+  end
 end
 return answer

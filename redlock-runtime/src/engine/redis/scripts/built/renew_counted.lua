@@ -49,7 +49,7 @@ end
 
 -- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
 -- ttl: in ms, above zero: PEXPIRE 0 would delete
--- Returns 1, and behind it for how many ms a marked lock lasts; 0 when this token does not hold the lock.
+-- Returns 1, and behind it for how many ms a marked lock lasts, and its grace; 0 when this token does not hold the lock.
 -- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
 -- where its holder had to wait. The time in the token is when it asked. For people alone.
 
@@ -94,6 +94,6 @@ end
   local lasts, left = tonumber(ttl), without_grace(redis.call('PTTL', lock), grace)
   if not exactly then lasts = math.max(lasts, left) end
   redis.call('PEXPIRE', lock, lasts + grace)
-  return 1, lasts
+  return 1, lasts, grace
 end
 return (extend(KEYS[1], ARGV[1], ARGV[2]))

@@ -21,17 +21,18 @@ for i = 6, #ARGV do
   places[i - 5] = ARGV[i] .. '|' .. ARGV[5] .. '|' .. inbox .. '|unfenced'
 end
 if not is_held then return 0 end
-local lasts = tonumber(ARGV[2])
-if ARGV[3] ~= 'exactly' then lasts = math.max(lasts, without_grace(redis.call('PTTL', lock), grace)) end
+local lasts, to_ticket = tonumber(ARGV[2]), ARGV[3] == 'ticket'
+local exactly = to_ticket or ARGV[3] == 'exactly'
+if not exactly then lasts = math.max(lasts, without_grace(redis.call('PTTL', lock), grace)) end
 -- First what a full server allows: it allows the rest of the script then.
 redis.call('PEXPIRE', lock, lasts + grace)
 if has_places then redis.call('ZREM', queue, unpack(places)) end
-if holder ~= ARGV[#ARGV] then granted = '=' .. string.sub(time(), 1, -7) end
+if to_ticket or holder ~= ARGV[#ARGV] then granted = (to_ticket and '=0' or '=') .. string.sub(time(), 1, -7) end
 redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
 -- Those that have left were told when to ask. And as in renew.lua.
-if has_places or ARGV[3] == 'exactly' then
+if has_places or exactly then
   local waiters = notified_waiters()
-  if #waiters == 0 or ARGV[3] == 'exactly' then redis.call('DEL', claim) end
+  if #waiters == 0 or exactly then redis.call('DEL', claim) end
   notify_waiters(waiters, lasts, time(), '')
 end
 return 1

@@ -1,6 +1,6 @@
 -- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
 -- ttl: in ms, above zero: PEXPIRE 0 would delete
--- Returns 1, and behind it for how many ms a marked lock lasts; 0 when this token does not hold the lock.
+-- Returns 1, and behind it for how many ms a marked lock lasts, and its grace; 0 when this token does not hold the lock.
 --- @include "without_time"
 local function extend(lock, token, ttl, exactly)
   local value = redis.pcall('GETRANGE', lock, '0', '512')
@@ -19,5 +19,5 @@ local function extend(lock, token, ttl, exactly)
   local lasts, left = tonumber(ttl), without_grace(redis.call('PTTL', lock), grace)
   if not exactly then lasts = math.max(lasts, left) end
   redis.call('PEXPIRE', lock, lasts + grace)
-  return 1, lasts
+  return 1, lasts, grace
 end
