@@ -492,22 +492,21 @@ impl LockManager {
     /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns
     /// the former holder, which learns that its lock is lost; `None` when the lock was free.
     ///
+    /// The call looks first who holds the lock, and then takes it from that holder alone: two round
+    /// trips, and one more each time that the lock has changed hands in between. A request that arrives
+    /// late, after its connection has broken, takes nothing from a later holder. If several hold the
+    /// lock, all of them lose it; [`force_release_from`](Self::force_release_from) takes it from one.
+    ///
     /// On several servers, the lock is taken from the holder that most of them name; what only a
     /// few of them have stays while the lock is free on most.
     ///
     /// For an operator who knows that a holder hangs. Writes of its body may still be in flight;
     /// only [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
-    /// The request is sent again when its connection breaks. Where the server does not allow
-    /// `CLIENT KILL`, the first request may still arrive later and take the lock from the next
-    /// holder, also after this call has returned. [`force_release_from`](Self::force_release_from)
-    /// takes it from no later holder.
-    ///
     /// # Errors
     ///
     /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
-    /// away, or may be later, when a request arrives late: on one server from its holder at that
-    /// time.
+    /// away, or may be later; but no later holder loses it.
     ///
     /// # Cancel safety
     ///
@@ -528,8 +527,23 @@ impl LockManager {
     /// ```
     pub async fn force_release(&self, key: &str) -> Result<Option<Holder>, LockError> {
         key::validate(self.prefix(), key)?;
-        let found = self.call(key, OperatorCall::force_release(self.name(key))).await?;
-        Ok(found.map(|found| found.holder))
+        let by = self.engine().now().after(self.io_timeout());
+        let call = |call| self.engine().call_by(by, Some(key.into()), call);
+        if self.engine().multi_key().is_by_votes() {
+            // It looks at all nodes, and names the holder, by itself.
+            let found = call(OperatorCall::force_release(self.name(key), None)).await?;
+            return Ok(found.map(|found| found.holder));
+        }
+        let mut seen = call(OperatorCall::inspect(self.name(key))).await?;
+        while let Some(Inspection { value, .. }) = seen {
+            let found = call(OperatorCall::force_release(self.name(key), Some(value.clone()))).await?;
+            match found {
+                Some(found) if found.value == value => return Ok(Some(found.holder)),
+                // It has changed hands, or is free.
+                found => seen = found,
+            }
+        }
+        Ok(None)
     }
 
     /// [`force_release`](Self::force_release) for sync code: blocks this thread.

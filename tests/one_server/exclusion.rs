@@ -176,6 +176,73 @@ fn a_holder_is_out_when_its_own_manager_takes_the_lock_away() {
     }
 }
 
+/// The operator has gone when the server executes its request, and another caller holds the lock.
+#[test]
+fn a_force_release_that_arrives_late_takes_nothing_from_a_later_holder() {
+    for permits in [1, 3] {
+        let server = RedisServer::start();
+        let proxy = Proxy::to(server.port());
+        let locks = connect(&server);
+        let operator = LockManager::builder(proxy.url()).io_timeout(SECOND / 2).connect_blocking().unwrap();
+        let hung = locks.lock("k").permits(permits).ttl(MINUTE).acquire_blocking().unwrap();
+        let value: String = server.run("GET lock:k");
+        let name = match permits {
+            1 => value,
+            _ => value.replace("%holders|3|", "%holders|"),
+        };
+        let digits = digits_of(&name);
+        proxy.stop_at(&digits);
+        let call = thread::spawn(move || operator.force_release_blocking("k"));
+        eventually("its request is under way", || proxy.has_stopped());
+        proxy.hold_replies(true);
+        let outcome = call.join().unwrap();
+        assert!(matches!(outcome, Err(LockError::Unavailable { .. })), "{outcome:?}");
+        assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::Released);
+        let next = locks.lock("k").permits(permits).ttl(MINUTE).acquire_blocking().unwrap();
+        let value: String = server.run("GET lock:k");
+        let _: () = server.run("CONFIG SET slowlog-log-slower-than 0");
+        proxy.let_pass();
+        // The log cuts off long arguments.
+        eventually("it arrives late", || has_executed(&server, &digits[..20]));
+        assert_eq!(server.run::<String>("GET lock:k"), value);
+        assert_eq!(next.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+}
+
+/// The name of what is in a key: its bytes in hexadecimal digits.
+fn digits_of(value: &str) -> String {
+    value.bytes().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"))
+}
+
+/// Whether the server, which logs each command, has executed one with an argument that begins so.
+fn has_executed(server: &RedisServer, argument: &str) -> bool {
+    let log: redis::Value = redis::cmd("SLOWLOG").arg("GET").arg("-1").query(&mut server.client()).unwrap();
+    format!("{log:?}").contains(argument)
+}
+
+/// Between its two requests, the holder that the call has seen releases the lock.
+#[test]
+fn a_force_release_takes_a_lock_that_changes_hands_from_the_next_holder() {
+    for has_next in [true, false] {
+        let server = RedisServer::start();
+        let proxy = Proxy::to(server.port());
+        let (locks, operator) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
+        let takes = |label: &str| locks.lock("k").ttl(MINUTE).label(label).acquire_blocking().unwrap();
+        let seen = takes("seen");
+        proxy.stop_at(&digits_of(&server.run::<String>("GET lock:k")));
+        let call = thread::spawn(move || operator.force_release_blocking("k").unwrap());
+        eventually("its request is under way", || proxy.has_stopped());
+        assert_eq!(seen.release_blocking().unwrap(), ReleaseOutcome::Released);
+        let next = has_next.then(|| takes("next"));
+        proxy.let_pass();
+        let former = call.join().unwrap();
+        assert_eq!(former.as_ref().and_then(|former| former.function()), has_next.then_some("next"));
+        assert!(!server.run::<bool>("EXISTS lock:k"));
+        let outcome = next.map(|next| next.release_blocking().unwrap());
+        assert_eq!(outcome, has_next.then_some(ReleaseOutcome::AlreadyLost));
+    }
+}
+
 #[test]
 fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
     let url = unique("memory://taken");

@@ -294,7 +294,13 @@ impl Scripts {
     }
 
     pub(crate) fn force_release(&mut self) -> Value {
-        self.call("force_release", &["", "0", "0", "", "0", ""])
+        self.force_release_from("")
+    }
+
+    /// Takes the lock from whom this names, as it is in the key, or from whoever has it.
+    pub(crate) fn force_release_from(&mut self, holder: &str) -> Value {
+        let digits = holder.bytes().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+        self.call("force_release", &[&digits, "0", "0", "", "0", ""])
     }
 
     /// Takes its place from one of several, for an operator with this inbox: what the script answers.

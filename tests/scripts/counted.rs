@@ -497,6 +497,41 @@ pub(crate) fn an_operator_takes_the_lock_from_all_that_have_it() {
     assert_eq!(scripts.server.keys(), [""; 0]);
 }
 
+/// A request that comes late finds another holder, or another phase.
+#[test]
+pub(crate) fn an_operator_takes_the_lock_from_the_holder_that_is_named() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (next, _) = scripts.waiting(1, LONG, "two");
+    // Its value has a mark.
+    scripts.force_release_from(&writer.token);
+    scripts.only_inside(&[&next]);
+    scripts.force_release_from(&writer.token);
+    scripts.only_inside(&[&next]);
+    // One that had to wait: the time of the grant is behind the token.
+    scripts.force_release_from(&next.token);
+    assert_eq!(scripts.state().value, "");
+    let ((a, phase), (b, _)) = (scripts.inside(3, LONG, "one"), scripts.inside(4, LONG, "two"));
+    for name in ["%holders|1", &a.token, &format!("%holders|3|{phase}")] {
+        scripts.force_release_from(name);
+        scripts.only_inside(&[&a, &b]);
+    }
+    let heavy = Caller { weight: 2, ..scripts.caller(9, LONG, "one") };
+    scripts.leave(&a);
+    assert!(scripts.ask(&heavy, "join").is_inside());
+    let (last, _) = scripts.waiting(1, LONG, "two");
+    scripts.force_release_from(&format!("%holders|{phase}"));
+    scripts.only_inside(&[&last]);
+    scripts.force_release_from(&format!("%holders|{phase}"));
+    scripts.only_inside(&[&last]);
+    scripts.leave(&last);
+    let _: String = scripts.run(&["SET", LOCK, "stranger"]);
+    scripts.force_release_from("strange");
+    assert_eq!(scripts.state().value, "stranger");
+    scripts.force_release_from("stranger");
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
 #[test]
 pub(crate) fn an_operator_takes_its_place_from_one_of_several() {
     let mut scripts = scripts(&["one", "two"]);

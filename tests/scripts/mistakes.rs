@@ -273,6 +273,18 @@ const MISTAKES: &[Mistake] = &[
         counted::an_operator_takes_the_lock_from_all_that_have_it,
     ),
     mistake(
+        "commands/force_release",
+        "string.gsub(holder, '.', digits) ~= loser then return before end",
+        "false then return before end",
+        counted::an_operator_takes_the_lock_from_the_holder_that_is_named,
+    ),
+    mistake(
+        "commands/force_release",
+        "if before[6] and holder then holder = string.gsub(",
+        "if false then holder = string.gsub(",
+        counted::an_operator_takes_the_lock_from_the_holder_that_is_named,
+    ),
+    mistake(
         "commands/revoke",
         "inside = inside - redis.call('ZREM', holders, member)",
         "redis.call('ZREM', holders, member)",

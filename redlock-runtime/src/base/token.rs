@@ -85,6 +85,12 @@ impl Token {
         Self(digits.into())
     }
 
+    /// Stands for those that hold a lock together, from the first that entered to the last that
+    /// leaves.
+    pub(crate) fn naming_phase(phase: u64) -> Self {
+        Self::naming(format!("%holders|{phase}").as_bytes())
+    }
+
     /// The token that this [names](Self::naming); `None` for the value of a foreign client.
     pub(crate) fn named(&self) -> Option<Self> {
         let digits = self.0.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok());

@@ -36,9 +36,10 @@ impl OperatorCall<Option<Inspection>> {
         Self::new(Action::Inspect, name, read_inspection)
     }
 
-    /// Inspects, and releases for the holder.
-    pub(crate) fn force_release(name: Arc<str>) -> Self {
-        Self::new(Action::ForceRelease, name, read_inspection)
+    /// Inspects, and releases for the holder of a lock with this value, or for any holder.
+    pub(crate) fn force_release(name: Arc<str>, from: Option<Token>) -> Self {
+        let Self { request, read } = Self::new(Action::ForceRelease, name, read_inspection);
+        Self { request: Request { token: from.unwrap_or_else(Token::empty), ..request }, read }
     }
 
     /// Inspects, with what the leader has announced.

@@ -150,7 +150,7 @@ impl Inside {
 
     /// Names the phase of those that are inside now.
     pub(super) fn name(&self) -> Token {
-        Token::naming(format!("%holders|{}", self.fence).as_bytes())
+        Token::naming_phase(self.fence)
     }
 }
 

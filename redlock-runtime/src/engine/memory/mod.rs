@@ -191,7 +191,7 @@ impl Execution<'_> {
             Action::Release => self.release(),
             Action::Announce => lock.announce(request),
             Action::TakeAway => lock.take_from(request),
-            Action::ForceRelease => lock.force_release(&request.name, now, clock),
+            Action::ForceRelease => lock.force_release(request, now, clock),
             Action::Inspect
             | Action::Leader
             | Action::LastTick
@@ -792,11 +792,12 @@ impl Lock {
         }
     }
 
-    fn force_release(&mut self, name: &Arc<str>, now: Moment, clock: &mut u64) -> Reply {
+    /// The holder whom the request names, or any holder, has lost the lock to an operator.
+    fn force_release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
         let found = self.found(now);
-        self.take_away(name);
-        if found.is_some() {
-            self.admit_waiters(name, None, now, clock);
+        if found.as_ref().is_some_and(|found| request.takes_from(&found.value)) {
+            self.take_away(&request.name);
+            self.admit_waiters(&request.name, None, now, clock);
         }
         Reply::Found(found)
     }

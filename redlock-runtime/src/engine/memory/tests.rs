@@ -336,6 +336,28 @@ fn a_force_release_ends_all_holders_and_lets_the_next_in() {
 }
 
 #[test]
+fn a_force_release_takes_the_lock_from_the_holder_that_it_names() {
+    let lock = Driven::new("named");
+    let names = |lock: &Driven| match lock.does(Action::Inspect, "", 1) {
+        Reply::Found(Some(found)) => found.value.value().to_owned(),
+        other => unreachable!("{other:?}"),
+    };
+    assert!(lock.asks("writer", 1).is_ok());
+    let writer = names(&lock);
+    for (name, is_held) in [("", false), (&*writer, false), ("another", true)] {
+        assert!(lock.asks("writer", 1).is_ok());
+        lock.does(Action::ForceRelease, name, 1);
+        assert_eq!(lock.does(Action::Inspect, "", 1) != Reply::Found(None), is_held, "{name}");
+    }
+    assert!(lock.leaves("writer", 1) && lock.asks("reader", 0).is_ok());
+    let phase = names(&lock);
+    lock.does(Action::ForceRelease, &writer, 1);
+    assert_eq!(lock.inside(), 1, "it names the holder before");
+    lock.does(Action::ForceRelease, &phase, 1);
+    assert_eq!(lock.inside(), 0);
+}
+
+#[test]
 fn an_operator_ends_one_of_several_and_lets_in_those_that_fit() {
     let mut lock = Driven::new("revoked");
     assert!(lock.asks("one", 2).is_ok() && lock.asks("two", 2).is_ok());

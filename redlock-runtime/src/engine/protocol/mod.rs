@@ -196,6 +196,11 @@ impl Request {
         self.kind.passed_on().and_then(|passed_on| passed_on.to.last()).unwrap_or(&self.token)
     }
 
+    /// True when an operator means the holder of a lock with a value that has this name.
+    pub(crate) fn takes_from(&self, value: &Token) -> bool {
+        self.token == Token::empty() || self.token == *value
+    }
+
     /// A fenced one, through a script, for an exclusive lock.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
         Self {
@@ -279,8 +284,9 @@ pub(crate) enum Action {
     ClearTick,
     /// Who holds the lock, and how many wait?
     Inspect,
-    /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take
-    /// the lock away.
+    /// Inspect, then release it for its holder, if it has the value that the token of this request
+    /// [names](Token::naming); the empty token names each. A quorum asks its nodes to inspect, then
+    /// to take the lock away.
     ForceRelease,
     /// If the lock has the value that the token of this request [names](Token::naming), release it
     /// for its holder.

@@ -208,7 +208,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "holder-is-not-told-of-its-force-release",
         wrong: "A lock that is force-released through the manager of its holder goes on to count as held.",
         violates: EXCLUSION,
-        edits: &[edit(HOLDING, "Action::ForceRelease => true,", "Action::ForceRelease => false,")],
+        edits: &[edit(
+            HOLDING,
+            "Action::ForceRelease => held.is_named(&request.token),",
+            "Action::ForceRelease => false,",
+        )],
     },
     Mutant {
         name: "late-force-release-takes-a-vote",

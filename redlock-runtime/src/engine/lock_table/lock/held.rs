@@ -189,6 +189,14 @@ impl Held {
         self.is_former = true;
     }
 
+    /// True when an operator means it, by the [name](Token::naming) of the lock's value, or any
+    /// holder.
+    pub(super) fn is_named(&self, name: &Token) -> bool {
+        *name == Token::empty()
+            || self.kind.is_counted() && *name == Token::naming_phase(self.lease.fence())
+            || name.named().is_some_and(|token| self.successors.has(&token))
+    }
+
     pub(super) fn is_former(&self) -> bool {
         self.is_former
     }

@@ -374,7 +374,7 @@ impl Lock {
     /// client of a change that it made itself.
     pub(crate) fn take_for_operator(&mut self, cx: &mut Context, request: &Request) {
         let is_taken = |held: &Held| match request.action {
-            Action::ForceRelease => true,
+            Action::ForceRelease => held.is_named(&request.token),
             Action::Release => held.successors.has(&request.token),
             _ => false,
         };

@@ -199,6 +199,18 @@ fn a_force_release_through_this_manager_ends_all_leases_of_the_lock() {
     assert_eq!(leases.map(|lease| lease.lost_reason()), [Some(LostReason::ForceReleased); 2]);
 }
 
+/// All that have it in this phase, and none of a later one.
+#[test]
+fn a_force_release_that_names_a_phase_ends_the_leases_of_that_phase() {
+    let mut scenario = scenario();
+    let leases = [1, 2].map(|id| enters(&mut scenario, id, 7));
+    let names = |phase| Request::new(Action::ForceRelease, "lock:k".into(), Token::naming_phase(phase), TTL);
+    let _answer = scenario.calls_with(8, names(6));
+    assert!(leases.iter().all(|lease| lease.remaining(scenario.now).is_some()));
+    let _answer = scenario.calls_with(9, names(7));
+    assert_eq!(leases.map(|lease| lease.lost_reason()), [Some(LostReason::ForceReleased); 2]);
+}
+
 /// Its release follows: a request for its place may arrive later than the push.
 #[test]
 fn one_of_several_that_an_operator_ends_loses_its_lock_and_the_others_keep_theirs() {

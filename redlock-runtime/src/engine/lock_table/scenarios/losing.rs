@@ -58,6 +58,21 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     assert!(held(&mut waiter).is_some());
 }
 
+/// Another one has had the lock since, or had it before.
+#[test]
+fn a_force_release_that_names_another_holder_ends_no_lease() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    let names = [&b"AAAAAAAAAAAAAAAAAAAAAA@host:1"[..], b"%holders|7", b"stranger"];
+    for (id, name) in (9..).zip(names) {
+        let request = Request::new(Action::ForceRelease, "lock:k".into(), Token::naming(name), TTL);
+        let _answer = scenario.calls_with(id, request);
+        scenario.answers(Action::ForceRelease, Reply::Found(None));
+    }
+    assert_eq!(lease.lost_reason(), None);
+    scenario.assert_quiet();
+}
+
 /// Its request as a waiter crossed the push of its grant, and found the lock taken away already: it
 /// has a place in the queue.
 #[test]

@@ -188,7 +188,8 @@ fn read_found(action: Action, parts: &[Value]) -> Reply {
             }
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
             // The least limit changes while the same callers hold the lock.
-            let phase = counted_parts(value).and_then(|[_, rest]| rest.split('|').next());
+            let parts = counted.as_ref().and_then(|_| counted_parts(value));
+            let phase = parts.and_then(|[_, rest]| rest.split('|').next());
             let phase = phase.map(|phase| [COUNTED, phase].concat());
             let value = phase.map_or_else(|| Token::naming(value), |phase| Token::naming(phase.as_bytes()));
             Reply::Found(Some(Inspection { holder, value, waiters, queue, record, counted }))

@@ -1,14 +1,25 @@
 -- Takes a lock away from its holder: the longest waiter gets it, or it is free.
 -- KEYS as in acquire.lua   ARGV[6] the floor of fence.lua
--- Returns what inspect.lua would have returned before, or {3} when the caller has to call again.
--- A second call takes it from the next holder, too.
+-- ARGV[1] who loses it, in hexadecimal digits: the holder's token, the start of a foreign client's value, or %holders| and the phase of
+-- those that have it together; '' for whoever has it
+-- Returns what inspect.lua would have returned before, or {3} when the caller has to call again. Another holder keeps the lock.
+-- Idempotent by ARGV[1]: a second call takes nothing from the next holder. With '' it does.
 local lock, queue, clock, claim, holders = unpack(KEYS)
-local token, inbox, floor, leaves, mine, number = '', '', ARGV[6], false, '', 1
+local loser, floor = ARGV[1], ARGV[6]
+local token, inbox, leaves, mine, number = '', '', false, '', 1
 --- @include "state" (lock, queue, holders)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
 --- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 
+local function digits(byte)
+  return string.format('%02x', string.byte(byte))
+end
+
 local before = state()
+-- The least that one of several allows changes while the same callers hold the lock.
+local holder = before[1]
+if before[6] and holder then holder = string.gsub(holder, '^%%holders|%d+|(%d+).*$', '%%holders|%1') end
+if loser ~= '' and holder and string.gsub(holder, '.', digits) ~= loser then return before end
 if redis.call('EXISTS', lock) == 1 then
   if before[6] then redis.call('DEL', holders) end
   -- It is in its grace.
