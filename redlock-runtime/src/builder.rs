@@ -349,8 +349,8 @@ impl LockManagerBuilder {
     /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). The parameter
     /// `?allow_eviction=true` of an address has the same effect.
     ///
-    /// If the policy is changed while the manager runs, it keeps its locks, and logs a warning when it
-    /// connects again.
+    /// If the policy is changed while the manager runs, it keeps its locks. When it connects again, it
+    /// logs a warning, and [`Capabilities::may_evict`](crate::Capabilities::may_evict) is true.
     ///
     /// # Examples
     ///

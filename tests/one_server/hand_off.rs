@@ -457,12 +457,21 @@ fn a_policy_that_is_changed_on_a_running_server_loses_no_held_lock() {
     let _: String = server.run("CONFIG SET maxmemory 100mb");
     let locks = connect(&server);
     let guard = locks.lock("k").ttl(SECOND).acquire_blocking().unwrap();
+    let may_evict = || locks.capabilities_blocking().is_ok_and(|capabilities| capabilities.may_evict());
+    assert!(!may_evict());
     let _: String = server.run("CONFIG SET maxmemory-policy allkeys-lru");
     let _: u32 = server.run("CLIENT KILL TYPE pubsub");
+    eventually("the manager has seen it", may_evict);
     // Longer than the ttl.
     thread::sleep(2 * SECOND);
     assert!(guard.is_held());
     LockManager::connect_blocking(server.url()).unwrap_err();
+    let accepts = LockManager::builder(server.url()).allow_eviction(true).connect_blocking().unwrap();
+    assert!(!accepts.capabilities_blocking().unwrap().may_evict(), "it does not look");
+
+    let _: String = server.run("CONFIG SET maxmemory-policy noeviction");
+    let _: u32 = server.run("CLIENT KILL TYPE pubsub");
+    eventually("it has seen that, too", || !may_evict() && locks.capabilities_blocking().is_ok());
 }
 
 #[test]

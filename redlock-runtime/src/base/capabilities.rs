@@ -1,7 +1,7 @@
 //! [`Capabilities`]: the optional features of a server.
 
-/// The optional features that a server supports and its access rules permit. Every lock works
-/// without them, more slowly.
+/// The optional features that a server supports and its access rules permit, without which every
+/// lock works more slowly, and whether it may [evict](Self::may_evict) locks.
 ///
 /// [Access rules](../redlocked/docs/access_rules/index.html) lists the permission for each.
 ///
@@ -65,9 +65,35 @@ impl Capabilities {
     pub fn tracks_changes(&self) -> bool {
         self.0.tracks_changes
     }
+
+    /// True when the `maxmemory-policy` of the server was changed while the manager ran, so that it
+    /// may evict locks when its memory is full, or when the server no longer says whether it may. A
+    /// manager that connects now is refused; this one keeps the locks that it holds.
+    ///
+    /// The manager sees the policy when it connects again: so ask from time to time, as for a health
+    /// check. False with [`allow_eviction`](crate::LockManagerBuilder::allow_eviction), which does
+    /// not look at the policy, and over a quorum, of which one server may lose a lock. In a Cluster it
+    /// is true for any of its primaries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
+    /// if locks.capabilities_blocking()?.may_evict() {
+    ///     eprintln!("set maxmemory-policy of the server of the locks to noeviction");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn may_evict(&self) -> bool {
+        self.0.may_evict
+    }
 }
 
 /// The optional features of one connection.
+#[expect(clippy::struct_excessive_bools, reason = "each is another question to the server")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
     /// The server passes a free lock to its longest waiter; otherwise waiters have to ask.
@@ -76,6 +102,8 @@ pub(crate) struct Abilities {
     pub(crate) tracks_changes: bool,
     /// A lock is taken on several nodes: callers that ask at the same time may split the votes.
     pub(crate) votes: bool,
+    /// Its policy was changed while the manager ran, and nobody has accepted that it evicts locks.
+    pub(crate) may_evict: bool,
 }
 
 impl Abilities {
@@ -85,6 +113,7 @@ impl Abilities {
             hands_over: self.hands_over && other.hands_over,
             tracks_changes: self.tracks_changes && other.tracks_changes,
             votes: self.votes && other.votes,
+            may_evict: self.may_evict || other.may_evict,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Context {
             contended: Remembered::default(),
             differing: Remembered::default(),
             connection: Connection::new(settings.io_timeout),
-            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
+            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false, may_evict: false },
             hold_times: HoldTimes::default(),
             own_requests: OwnRequests::default(),
             unconfirmed: Vec::new(),

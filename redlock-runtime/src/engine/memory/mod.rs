@@ -325,7 +325,7 @@ impl MemoryNode {
 
     /// A change that is not made by an engine cannot happen here, and the node loses no locks.
     pub(crate) fn server_info(now: Moment) -> (Abilities, ServerInfo) {
-        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false, may_evict: false };
         let server_info = ServerInfo {
             clock: server_time(now).0,
             up_for: Duration::ZERO,

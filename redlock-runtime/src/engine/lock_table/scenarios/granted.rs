@@ -188,7 +188,8 @@ fn the_reply_says_how_long_the_lock_lasts() {
         (false, Reply::Acquire(Verdict::Claimed { fence: 1 }), CLAIM),
         (true, Reply::Acquire(Verdict::Granted { fence: 1 }), TTL),
     ] {
-        let mut scenario = Scenario::with(Abilities { hands_over, tracks_changes: false, votes: false });
+        let mut scenario =
+            Scenario::with(Abilities { hands_over, tracks_changes: false, votes: false, may_evict: false });
         let mut outcome = queued(1, &mut scenario);
         scenario.passes(2 * SECOND);
         scenario.tick();

@@ -68,10 +68,12 @@ impl Released {
     }
 }
 
-const NEITHER: Abilities = Abilities { hands_over: false, tracks_changes: false, votes: false };
+const NEITHER: Abilities =
+    Abilities { hands_over: false, tracks_changes: false, votes: false, may_evict: false };
 const HANDS_OVER: Abilities = Abilities { hands_over: true, ..NEITHER };
 const TRACKS: Abilities = Abilities { tracks_changes: true, ..NEITHER };
-const HANDS_OVER_AND_TRACKS: Abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
+const HANDS_OVER_AND_TRACKS: Abilities =
+    Abilities { hands_over: true, tracks_changes: true, votes: false, may_evict: false };
 
 /// A table, its time, and the requests that are unanswered.
 struct Scenario {

@@ -55,7 +55,8 @@ struct Call {
     sent: Vec<(Id, Request)>,
 }
 
-const HANDS_OVER: Abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+const HANDS_OVER: Abilities =
+    Abilities { hands_over: true, tracks_changes: false, votes: false, may_evict: false };
 
 impl Call {
     fn connected() -> Self {
@@ -255,7 +256,10 @@ fn no_waiter_of_this_process_is_overtaken() {
     // Without a queue on the server, only the first of this process asks.
     let mut table = LockTable::new(EngineSettings::for_a_test());
     let now = Moment::now();
-    table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
+    table.connected(
+        now,
+        Abilities { hands_over: false, tracks_changes: false, votes: false, may_evict: false },
+    );
     let (waits_for_b, _outcome) = ask("b", None, now);
     table.acquire(now, 9, waits_for_b, token(9));
     table.outbox().take_all().for_each(drop);

@@ -105,7 +105,8 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
 /// the other.
 #[test]
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
-    let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
+    let mut scenario =
+        Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true, may_evict: false });
     let mut outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, Reply::Acquire(Verdict::Busy { holder: Holder::default(), place: None }));
     let watch = scenario.next();

@@ -268,12 +268,13 @@ impl HandshakeCommands {
         });
         let native_delete = self.native_delete.into_iter().flatten();
         let native_delete = native_delete.filter(|(at, _)| answers.at(*at).number().is_some());
+        let may_evict = self.memory.and_then(|memory| answers.may_evict(memory));
         Ok(Handshake {
             native_delete: native_delete.map(|(_, command)| command).next(),
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
-            may_evict: self.memory.and_then(|memory| answers.may_evict(memory)),
-            abilities: Abilities { hands_over, tracks_changes, votes: false },
+            abilities: Abilities { hands_over, tracks_changes, votes: false, may_evict: may_evict.is_some() },
+            may_evict,
             allows_queues: missing.is_empty(),
             may_not_count: COUNTING.iter().any(|command| missing.contains(command)),
             reads_parts,
@@ -468,7 +469,7 @@ impl Session {
             may_not_count: false,
             reads_parts: true,
             server_time: None,
-            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
+            abilities: Abilities { hands_over: true, tracks_changes: false, votes: false, may_evict: false },
             late_requests: LateRequests::Impossible,
             native_delete: None,
             seen: SeenFences::default(),

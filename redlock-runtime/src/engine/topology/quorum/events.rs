@@ -137,6 +137,8 @@ impl Quorum {
             hands_over: false,
             tracks_changes: count(Member::tracks_changes) >= self.needed,
             votes: true,
+            // One node of them may lose a lock.
+            may_evict: false,
         };
         self.events
             .push_back(TransportEvent::Connected { abilities, server_info: self.estimate.server_info() });

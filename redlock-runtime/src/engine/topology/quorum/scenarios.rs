@@ -46,7 +46,7 @@ impl Scenario {
     }
 
     fn connects_from(&mut self, node: usize, up_for: Duration, round_trip: Duration) {
-        let abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
+        let abilities = Abilities { hands_over: true, tracks_changes: true, votes: false, may_evict: false };
         let server_info = ServerInfo { clock: 1000, up_for, durable: false, round_trip };
         self.quorum.on_event(self.now, node, TransportEvent::Connected { abilities, server_info });
     }
