@@ -614,17 +614,8 @@ impl LockManager {
     /// ```
     pub async fn force_release_from(&self, key: &str, holder: &Holder) -> Result<bool, LockError> {
         key::validate(self.prefix(), key)?;
-        let invalid = |reason| LockError::invalid(&key.into(), reason);
-        let call = holder.call.as_ref().ok_or_else(|| invalid(NOT_INSPECTED))?;
-        if holder.inside > 0 {
-            return Err(invalid(SEVERAL));
-        }
-        // Who has it beside others has a limit.
-        let (token, release) = match holder.limit {
-            Some(_) => (Some(call.clone()).filter(Token::is_ours), Releases::AmongSeveral),
-            None => (call.named(), Releases::Usual),
-        };
-        let Some(token) = token else { return Ok(false) };
+        let of_holder = release_of(holder).map_err(|reason| LockError::invalid(&key.into(), reason))?;
+        let Some((token, release)) = of_holder else { return Ok(false) };
         // For each node of a quorum, a quarter of it.
         let ttl = self.io_timeout().saturating_mul(4);
         self.call(key, OperatorCall::release(self.name(key), token, ttl, release)).await
@@ -821,6 +812,21 @@ impl LockManager {
     ) -> impl Future<Output = Result<T, LockError>> + use<T> {
         self.engine().call(Some(key.into()), call)
     }
+}
+
+/// The token with which an operator releases the lock for this holder, and how; `None` for a client of
+/// another kind, and an error with the reason for a holder that is not one call.
+pub(crate) fn release_of(holder: &Holder) -> Result<Option<(Token, Releases)>, &'static str> {
+    let call = holder.call.as_ref().ok_or(NOT_INSPECTED)?;
+    if holder.inside > 0 {
+        return Err(SEVERAL);
+    }
+    // Who has it beside others has a limit.
+    let (token, release) = match holder.limit {
+        Some(_) => (Some(call.clone()).filter(Token::is_ours), Releases::AmongSeveral),
+        None => (call.named(), Releases::Usual),
+    };
+    Ok(token.map(|token| (token, release)))
 }
 
 /// A pattern that matches `text` only.

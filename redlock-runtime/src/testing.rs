@@ -12,7 +12,7 @@ use crate::base::key;
 use crate::base::token::Token;
 pub use crate::engine::tested::Calls;
 use crate::engine::tested::Tested;
-use crate::inspect::LockInfo;
+use crate::inspect::{LockInfo, release_of};
 use crate::manager::LockManager;
 use crate::options::Sharing;
 
@@ -246,7 +246,8 @@ impl Testing {
     /// ```
     #[must_use]
     pub fn holder(&self, key: &str) -> Option<Holder> {
-        Some(self.tested()?.node().inspect(&self.locks.name(key))?.holder)
+        let found = self.tested()?.node().inspect(&self.locks.name(key))?;
+        Some(LockInfo::new(key, found).holder().clone())
     }
 
     /// All that hold the lock together, [`shared`](crate::LockRequest::shared) or with
@@ -341,6 +342,39 @@ impl Testing {
     #[expect(clippy::must_use_candidate, reason = "most tests know who holds it")]
     pub fn take_away(&self, key: &str) -> Option<Holder> {
         Some(self.tested()?.node().force_release(&self.locks.name(key))?.holder)
+    }
+
+    /// Takes the lock from this holder, which [`holder`](Self::holder) or [`holders`](Self::holders)
+    /// has shown, as [`force_release_from`](LockManager::force_release_from) of another process does.
+    /// One of several holders loses its place with [`LostReason::Revoked`](crate::LostReason::Revoked),
+    /// and the others keep theirs. True when it had the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::LostReason;
+    /// # let locks = redlocked::LockManager::connect("memory://take-away-from-example").await?;
+    /// let node = locks.testing()?;
+    /// let other = node.hold_shared("catalogue", "other")?;
+    /// let guard = locks.lock("catalogue").shared().label("read").acquire().await?;
+    /// for holder in node.holders("catalogue") {
+    ///     if holder.function() == Some("read") {
+    ///         assert!(node.take_away_from("catalogue", &holder));
+    ///     }
+    /// }
+    /// assert_eq!(guard.lost().await, LostReason::Revoked);
+    /// assert_eq!(node.holders("catalogue").len(), 1);
+    /// # drop(other);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "most tests know who holds it")]
+    pub fn take_away_from(&self, key: &str, holder: &Holder) -> bool {
+        let Some(tested) = self.tested() else { return false };
+        let Ok(Some((token, release))) = release_of(holder) else { return false };
+        tested.node().release_from(&self.locks.name(key), token, release)
     }
 
     /// Holds the lock for a caller of another process, which renews it until the returned value is

@@ -248,11 +248,18 @@ fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
     let url = unique("memory://taken");
     let [locks, operator] = [&url, &url].map(|url| LockManager::connect_blocking(url).unwrap());
     for renew in [true, false] {
-        let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
-        assert!(operator.force_release_blocking("k").unwrap().is_some());
-        within(LIMIT, "the holder learns of the loss", || !guard.is_held());
-        assert_eq!(guard.lost_reason(), Some(LostReason::KeyChanged), "as on a server");
-        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+        for names in [false, true] {
+            let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
+            if names {
+                let seen = operator.inspect_blocking("k").unwrap().unwrap();
+                assert!(operator.force_release_from_blocking("k", seen.holder()).unwrap());
+            } else {
+                assert!(operator.force_release_blocking("k").unwrap().is_some());
+            }
+            within(LIMIT, "the holder learns of the loss", || !guard.is_held());
+            assert_eq!(guard.lost_reason(), Some(LostReason::KeyChanged), "as on a server");
+            assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+        }
     }
 }
 

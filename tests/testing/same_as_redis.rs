@@ -91,6 +91,35 @@ async fn within<T>(outcome: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, outcome).await.unwrap()
 }
 
+/// Another process takes its place from the one of several with this function.
+async fn take_away_from(node: &Node, key: &str, function: &str) -> bool {
+    match node {
+        Node::Memory { node, .. } => {
+            let holders = node.holders(key);
+            let mut named = holders.iter().filter(|holder| holder.function() == Some(function));
+            named.all(|holder| node.take_away_from(key, holder))
+        }
+        Node::Redis { server, .. } => {
+            let operator = LockManager::connect(server.url()).await.unwrap();
+            let seen = operator.inspect(key).await.unwrap().unwrap();
+            let named = seen.holders().iter().find(|holder| holder.function() == Some(function)).unwrap();
+            operator.force_release_from(key, named).await.unwrap()
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_of_several_that_an_operator_ends() {
+    for node in Node::both().await {
+        let takes = |label| node.locks().lock("k").permits(5).take(2).label(label).acquire();
+        let (hung, other) = (takes("hung").await.unwrap(), takes("other").await.unwrap());
+        assert!(take_away_from(&node, "k", "hung").await);
+        assert_eq!(within(hung.lost()).await, LostReason::Revoked);
+        let _next = takes("next").await.unwrap();
+        assert!(other.is_held());
+    }
+}
+
 #[tokio::test]
 async fn a_lock_that_is_taken_away() {
     for node in Node::both().await {

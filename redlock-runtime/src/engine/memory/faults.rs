@@ -16,7 +16,8 @@ use crate::base::owner::Origin;
 use crate::base::span::Span;
 use crate::base::token::{self, Token, TokenSource};
 use crate::engine::protocol::{
-    Action, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Refusal, Reply, Request, Verdict,
+    Action, ConnectionEvent, Disconnected, Id, Inspection, Kind, Mode, Refusal, Releases, Reply, Request,
+    Verdict,
 };
 
 /// The ttl that another holder renews all the time.
@@ -185,6 +186,12 @@ impl MemoryNode {
     /// As an operator of another process does it.
     pub(crate) fn force_release(&self, name: &Arc<str>) -> Option<Inspection> {
         self.ask(Action::ForceRelease, name, &Token::empty(), Duration::ZERO).found().ok().flatten()
+    }
+
+    /// As an operator of another process does it, who has seen this holder. True when it had the lock.
+    pub(crate) fn release_from(&self, name: &Arc<str>, token: Token, release: Releases) -> bool {
+        let request = Request::new(Action::Release, Arc::clone(name), token, Duration::ZERO);
+        self.execute_here(&Request { release, ..request }) == Reply::Done
     }
 
     /// Takes the lock for another process, which renews it, or keeps it for this long.

@@ -222,12 +222,19 @@ impl Execution<'_> {
     }
 
     fn release(self) -> Reply {
-        let Self { request, now, lock, clock, ticks, records, .. } = self;
+        let Self { request, inbox, now, lock, clock, ticks, records } = self;
         if records.finish(request, lock, now) {
             return Reply::Done;
         }
         ticks.end(request, lock.is(&request.token), now);
-        lock.release(request, now, clock)
+        let of_another = lock.holder.as_ref().filter(|holder| !holder.inbox.same_channel(inbox));
+        let loser = of_another.map(|holder| (holder.token.clone(), holder.inbox.clone()));
+        let reply = lock.release(request, now, clock);
+        // An operator has released it for its holder.
+        if let (Reply::Done, Some((token, inbox))) = (&reply, loser) {
+            notify_taken_away(&request.name, token, &inbox);
+        }
+        reply
     }
 }
 
