@@ -10,12 +10,14 @@ pub(crate) mod watchdog;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, TickMissed};
+use tokio::time::sleep;
 
 use crate::args::{Missed, RunArgs, ServerArgs};
 use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
@@ -38,15 +40,37 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     let mut signals = Signals::listen()?;
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).connect_lazy()?;
-    let code = if args.leader {
-        lead::run_as_leader(server, &locks, args, grace, &mut signals).await
-    } else {
-        run_under_lock(server, &locks, &args, grace, &mut signals).await
+    let work = async {
+        if args.leader {
+            lead::run_as_leader(server, &locks, args, grace, &mut signals).await
+        } else {
+            run_under_lock(server, &locks, &args, grace, &mut signals).await
+        }
+    };
+    let code = tokio::select! {
+        biased;
+        code = work => code,
+        never = watch_policy(&locks) => never,
     };
     // Releases what an early end has left, and says so to the queue. A server that does not answer
     // lets it expire.
     let _ = locks.shutdown(Duration::ZERO).await;
     code
+}
+
+/// Says once that the policy of the server was changed, which ends no lock. It asks the manager, not the
+/// server.
+async fn watch_policy<T>(locks: &LockManager) -> T {
+    const PAUSE: Duration = Duration::from_secs(1);
+    loop {
+        sleep(PAUSE).await;
+        if locks.capabilities().await.is_ok_and(|capabilities| capabilities.may_evict()) {
+            tell(
+                "Redis may evict locks when it is full, because its maxmemory-policy was changed: set it to noeviction",
+            );
+            return pending().await;
+        }
+    }
 }
 
 async fn run_under_lock(
@@ -78,7 +102,7 @@ async fn run_under_lock(
             return Err(Failure::new(LOST, format!("{why}: the command was not started")));
         }
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            () = sleep(Duration::from_millis(1)) => {}
             signal = signals.end() => return Ok(exit_code_of(signal as i32)),
         }
     }

@@ -471,6 +471,24 @@ fn taking_more_permits_than_there_are_is_refused_and_so_is_taking_some_of_no_num
 }
 
 #[test]
+fn a_policy_that_is_changed_under_a_command_is_told_once_and_ends_nothing() {
+    for options in [&["run"][..], &["run", "--leader"]] {
+        let server = RedisServer::start();
+        let () = server.run("CONFIG SET maxmemory 100mb");
+        let mut running = Running::start(&server.url(), &[options, &["k", "--", "sleep", "20"]].concat());
+        eventually("it is held", || server.run::<u32>("EXISTS lock:k") == 1);
+        let () = server.run("CONFIG SET maxmemory-policy allkeys-lru");
+        let _: u32 = server.run("CLIENT KILL TYPE pubsub");
+        let mut told = String::new();
+        running.errors_until(&mut told, "was changed: set it to noeviction\n");
+        assert!(told.starts_with("redlocked: Redis may evict locks"), "{told}");
+        assert!(running.is_running() && server.run::<u32>("EXISTS lock:k") == 1);
+        running.signal("-TERM");
+        assert_eq!(running.said().err, "", "it is told once");
+    }
+}
+
+#[test]
 fn a_command_ends_with_its_longest_hold() {
     let server = RedisServer::start();
     let run = |longest: &str| {
