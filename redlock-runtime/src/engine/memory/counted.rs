@@ -87,7 +87,7 @@ impl Inside {
         self.next(limit).and_then(|member| token::owner_of(member.token.value()))
     }
 
-    /// The one behind whose end there is room. How many may be inside then is notified by those that stay.
+    /// The member behind whose end there is room. The members that stay say how many may be inside then.
     fn next(&self, limit: Limit) -> Option<&Member> {
         let mut by_end = self.by_end();
         let (mut taken, mut of_those) = (0_u32, Limit::NONE);
