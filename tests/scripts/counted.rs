@@ -497,6 +497,21 @@ pub(crate) fn an_operator_takes_the_lock_from_all_that_have_it() {
     assert_eq!(scripts.server.keys(), [""; 0]);
 }
 
+/// Somebody has deleted the key of a lock in which one counted for several. Its member is left for a while.
+#[test]
+pub(crate) fn the_members_of_a_lock_that_was_deleted_keep_nobody_out() {
+    let mut scripts = scripts(&["one", "two"]);
+    let heavy = Caller { weight: 2, ..scripts.caller(2, LONG, "one") };
+    assert!(scripts.ask(&heavy, "join").is_inside());
+    let _: u32 = scripts.run(&["DEL", LOCK]);
+    let (writer, _) = scripts.inside(1, LONG, "one");
+    let (first, _) = scripts.waiting(2, LONG, "one");
+    let (second, _) = scripts.waiting(0, LONG, "two");
+    scripts.leave(&writer);
+    let state = scripts.only_inside(&[&first, &second]);
+    assert!(state.value.starts_with("%holders|2|"), "{state:?}");
+}
+
 /// A request that comes late finds another holder, or another phase.
 #[test]
 pub(crate) fn an_operator_takes_the_lock_from_the_holder_that_is_named() {

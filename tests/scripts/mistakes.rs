@@ -34,6 +34,12 @@ const MISTAKES: &[Mistake] = &[
     mistake("includes/has_room", "return most == 0 or inside + extra + weight <= most", "return number == 0 or inside < number", random),
     mistake("includes/has_room", "limit, extra = least(limit, entering_least)", "limit = 9 do return inside < number end limit, extra = 9", random),
     mistake("includes/has_room", "limit, extra, entering_extra = least(limit, number)", "limit, extra, entering_extra = number", random),
+    mistake(
+        "includes/has_room",
+        " and inside > #entering / 2 then",
+        " then",
+        counted::the_members_of_a_lock_that_was_deleted_keep_nobody_out,
+    ),
     // How many permits are taken.
     mistake("includes/has_room", "inside + extra + weight <= most", "inside + weight <= most", random),
     mistake("includes/has_room", "inside + extra + weight <= most", "inside + extra < most", random),

@@ -598,8 +598,9 @@ local entering, entering_least, entering_extra = {}, 0, 0
 
 local function has_room(number, weight)
   if inside == 0 then return true end
-  if limit ~= 0 and (number == 0 or limit < number) then
-    -- Somebody allowed fewer than this one does, or counted for several. It may have left.
+  if limit ~= 0 and (number == 0 or limit < number) and inside > #entering / 2 then
+    -- Somebody allowed fewer than this one does, or counted for several. It may have left. Where nobody is written, the members are those
+    -- of a lock that was deleted.
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
