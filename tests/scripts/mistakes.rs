@@ -306,7 +306,7 @@ const MISTAKES: &[Mistake] = &[
         "commands/revoke",
         "if not admit_next(nil, score) then",
         "if false then admit_next(nil, score)",
-        counted::an_operator_takes_its_place_from_one_of_several,
+        random,
     ),
     mistake(
         "commands/revoke",
