@@ -24,13 +24,16 @@ struct Shop {
     stock: redis::Client,
 }
 
-/// Sells one piece. Over all instances of the shop, one request at a time is in here for an
-/// article.
+/// Sells one piece. Over all instances of the shop, one request at a time runs this for
+/// an article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(shop: Data<Shop>, sku: Path<String>) -> actix_web::Result<String> {
-    let mut stock = shop.stock.get_multiplexed_async_connection().await.map_err(ErrorBadGateway)?;
-    let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(ErrorBadGateway)?;
-    let left = left.and_then(|left| left.checked_sub(1)).ok_or_else(|| ErrorGone("sold out"))?;
+    let connection = shop.stock.get_multiplexed_async_connection().await;
+    let mut stock = connection.map_err(ErrorBadGateway)?;
+    let left = stock.get(format!("left:{sku}")).await;
+    let left: Option<u32> = left.map_err(ErrorBadGateway)?;
+    let left = left.and_then(|left| left.checked_sub(1));
+    let left = left.ok_or_else(|| ErrorGone("sold out"))?;
     let () = stock.set(format!("left:{sku}"), left).await.map_err(ErrorBadGateway)?;
     Ok(format!("{left} left"))
 }
@@ -38,10 +41,14 @@ async fn purchase(shop: Data<Shop>, sku: Path<String>) -> actix_web::Result<Stri
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    let builder = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64);
+    let locks = builder.connect().await?;
     // Once, outside of the function that makes the workers: they share the manager.
     let shop = Data::new(Shop { locks, stock: redis::Client::open(url)? });
-    let app = move || App::new().app_data(shop.clone()).route("/purchase/{sku}", post().to(purchase));
+    let app = move || {
+        let app = App::new().app_data(shop.clone());
+        app.route("/purchase/{sku}", post().to(purchase))
+    };
 
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address)?;

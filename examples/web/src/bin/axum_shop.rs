@@ -26,8 +26,8 @@ struct Shop {
     stock: redis::Client,
 }
 
-/// Sells one piece. Over all instances of the shop, one request at a time is in here for an
-/// article.
+/// Sells one piece. Over all instances of the shop, one request at a time runs this for
+/// an article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::response::Result<String> {
     let broken = |_| StatusCode::BAD_GATEWAY;
@@ -43,7 +43,8 @@ async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::re
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    let builder = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64);
+    let locks = builder.connect().await?;
     let shop = Shop { locks, stock: redis::Client::open(url)? };
     let router = Router::new().route("/purchase/{sku}", post(purchase)).with_state(shop);
 

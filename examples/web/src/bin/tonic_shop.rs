@@ -32,14 +32,16 @@ struct Shop {
 }
 
 impl Shop {
-    /// Sells one piece. Over all instances of the shop, one request at a time is in here for an
-    /// article.
+    /// Sells one piece. Over all instances of the shop, one request at a time runs this
+    /// for an article.
     #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = self.locks)]
     async fn sell(&self, sku: &str) -> Result<Sold, Status> {
         let broken = |_| Status::unknown("the stock does not answer");
-        let mut stock = self.stock.get_multiplexed_async_connection().await.map_err(broken)?;
+        let connection = self.stock.get_multiplexed_async_connection().await;
+        let mut stock = connection.map_err(broken)?;
         let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(broken)?;
-        let left = left.and_then(|left| left.checked_sub(1)).ok_or_else(|| Status::not_found("sold out"))?;
+        let left = left.and_then(|left| left.checked_sub(1));
+        let left = left.ok_or_else(|| Status::not_found("sold out"))?;
         let () = stock.set(format!("left:{sku}"), left).await.map_err(broken)?;
         Ok(Sold { left })
     }
@@ -55,7 +57,8 @@ impl proto::shop_server::Shop for Shop {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    let builder = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64);
+    let locks = builder.connect().await?;
     let shop = ShopServer::new(Shop { locks, stock: redis::Client::open(url)? });
 
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
