@@ -66,6 +66,10 @@ pub struct LockGuard {
     hold: telemetry::Hold,
 }
 
+/// The reason where a process stood still before its start.
+const TOO_LATE_TO_START: &str =
+    "this process stood still between the answer of Redis and its start, which is used up: call again";
+
 struct Grant {
     hold: Hold,
     /// It shares the lease of an outer guard, which releases it.
@@ -146,6 +150,31 @@ impl LockGuard {
         });
         self.hold = hold;
         self
+    }
+
+    /// The caller of a rate starts now, and holds nothing from now on. The engine tells the server when
+    /// that was, in the background: until then the server counts the start for longer.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] where it is too late: the server might forget the start too soon.
+    pub(crate) fn started(self) -> Result<Self, LockError> {
+        let OneOrMany::One(grant) = &self.grants else { return Ok(self) };
+        let lease = Arc::clone(grant.lease());
+        if !lease.is_start() {
+            return Ok(self);
+        }
+        let is_late = lease.check(self.engine.now()).is_none();
+        self.hold.ends();
+        lease.end(LostReason::Started);
+        self.release_in_background();
+        match lease.lost_reason() {
+            Some(LostReason::Started) => Ok(self),
+            Some(LostReason::Expired) if is_late => {
+                Err(LockError::unavailable(lease.key(), TOO_LATE_TO_START))
+            }
+            _ => Err(lease.lost()),
+        }
     }
 
     /// The holder of one lock leads, and announces this; `None`: it steps down.

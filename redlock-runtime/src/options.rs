@@ -134,6 +134,11 @@ pub(crate) enum Sharing {
     Take(u16),
     /// Both, which is none of them.
     SharedWithPermits,
+    /// So many starts in a time, which is the `min_hold`. Nobody holds anything. Zero for a number out
+    /// of range.
+    Rate(u16),
+    /// That, and another option that says how many or how long.
+    RateWithOther,
 }
 
 /// The most permits of one request.
@@ -146,6 +151,7 @@ impl Sharing {
             Self::Exclusive => Self::Permits(permits, 1),
             Self::Permits(_, take) | Self::Take(take) => Self::Permits(permits, take),
             Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
         }
     }
 
@@ -155,6 +161,7 @@ impl Sharing {
             Self::Exclusive | Self::Take(_) => Self::Take(take),
             Self::Permits(permits, _) => Self::Permits(permits, take),
             Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
         }
     }
 
@@ -162,7 +169,27 @@ impl Sharing {
         match self {
             Self::Exclusive | Self::Shared => Self::Shared,
             Self::Permits(..) | Self::Take(_) | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
         }
+    }
+
+    /// `other`: the request has a `min_hold` of its own.
+    pub(crate) fn rate(self, starts: u32, other: bool) -> Self {
+        match self {
+            Self::Exclusive if !other => Self::Rate(in_range(starts)),
+            Self::Rate(_) => Self::Rate(in_range(starts)),
+            _ => Self::RateWithOther,
+        }
+    }
+
+    /// The request has a `min_hold`.
+    pub(crate) fn min_hold(self) -> Self {
+        if self.is_rate() { Self::RateWithOther } else { self }
+    }
+
+    /// It limits starts, and is no lock.
+    pub(crate) fn is_rate(self) -> bool {
+        matches!(self, Self::Rate(_) | Self::RateWithOther)
     }
 
     fn mistake(self) -> Option<Arc<str>> {
@@ -178,7 +205,13 @@ impl Sharing {
             Self::Permits(permits, take) if take > permits => {
                 format!("it would `take` {take} of {permits} permits, and never get them: take at most {permits}").into()
             }
-            Self::Exclusive | Self::Shared | Self::Permits(..) => return None,
+            Self::Rate(0) => {
+                "the number of starts of a `rate` is out of range; it must be at least 1 and at most 10,000".into()
+            }
+            Self::RateWithOther => {
+                "a `rate` limits starts, and nothing is held: leave out `shared`, `permits`, `take` and `min_hold`".into()
+            }
+            Self::Exclusive | Self::Shared | Self::Permits(..) | Self::Rate(_) => return None,
             Self::Take(_) => "`take` says how many of the `permits` a caller takes: give `permits`, too".into(),
             Self::SharedWithPermits => {
                 "`shared` lets in any number of callers, and `permits` a limited one: leave out one of them, and `take` with \
@@ -197,9 +230,15 @@ impl Sharing {
     /// One permit is an exclusive lock.
     pub(crate) fn limit(self) -> Limit {
         match self {
-            Self::Exclusive | Self::SharedWithPermits | Self::Permits(0, _) | Self::Take(_) => Limit::ONE,
+            Self::Exclusive
+            | Self::SharedWithPermits
+            | Self::RateWithOther
+            | Self::Permits(0, _)
+            | Self::Rate(0)
+            | Self::Take(_) => Limit::ONE,
             Self::Shared => Limit::NONE,
             Self::Permits(permits, take) => Limit::of(permits.into()).taking(take.into()),
+            Self::Rate(starts) => Limit::of(starts.into()),
         }
     }
 }
@@ -215,6 +254,7 @@ impl Options {
         key::validate(manager.prefix(), &key)?;
         let key: Arc<str> = key.into();
         check_ttl(&key, self.ttl(manager))?;
+        self.check_rate(manager, &key)?;
         self.check_hold(manager, &key)?;
         self.check_release(&key)?;
         self.check_sharing(manager, &key)?;
@@ -225,12 +265,46 @@ impl Options {
     }
 
     pub(crate) fn ttl(&self, manager: &LockManager) -> Duration {
+        if self.sharing.is_rate() {
+            return manager.io_timeout().max(LATEST_START);
+        }
         self.ttl.unwrap_or(manager.defaults().ttl)
     }
 
     /// `None`: without a limit.
     pub(crate) fn max_hold(&self, manager: &LockManager) -> Option<Duration> {
+        if self.sharing.is_rate() {
+            return None;
+        }
         self.max_hold.or(manager.defaults().max_hold)
+    }
+
+    /// What does not go with a limit of starts.
+    fn check_rate(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
+        if !self.sharing.is_rate() {
+            return Ok(());
+        }
+        self.sharing.checked(key)?;
+        let refused = if !ttl_is_in_range(self.min_hold.unwrap_or_default()) {
+            Some("the time of a `rate` must be at least 10 ms and below 2^53 ms")
+        } else if self.ttl.is_some() || self.max_hold.is_some() || !self.renew {
+            Some(RATE_HOLDS_NOTHING)
+        } else if self.at_end != AtEnd::default() {
+            Some(
+                "under a `rate` nothing is lost or released: leave out `on_lost` and `release_in_background`",
+            )
+        } else if self.reentrant {
+            Some("each call under a `rate` is a start of its own, and joins no other: leave out `reentrant`")
+        } else if self.ticket().is_some() {
+            Some("a ticket gives a lock away, and under a `rate` nobody holds one: redeem it without `rate`")
+        } else if self.ticks().is_some() {
+            Some("one body runs for a tick, and a `rate` lets several start: leave out one of them")
+        } else if self.once().is_some() {
+            Some("a body that runs once starts once for its key: leave out `rate`, or `once`")
+        } else {
+            manager.engine().no_rates()
+        };
+        refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
     }
 
     fn check_hold(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
@@ -354,6 +428,9 @@ impl Options {
         if self.ticks().is_some() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: TICK_OF_SEVERAL.into() });
         }
+        if self.sharing.is_rate() {
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason: RATE_OF_SEVERAL.into() });
+        }
         if self.sharing.limit().is_counted() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
         }
@@ -395,6 +472,16 @@ impl Options {
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }
 }
+
+/// A start whose answer is later than this, or than an answer may be, is none: the server keeps each
+/// start for so much longer, until the process has said when it was.
+const LATEST_START: Duration = Duration::from_secs(1);
+
+const RATE_HOLDS_NOTHING: &str =
+    "a `rate` limits starts, and nothing is held: leave out `ttl`, `max_hold` and `renew`";
+
+const RATE_OF_SEVERAL: &str =
+    "a `rate` is that of one key: take a start of one key, and lock the others inside it";
 
 const TICK_ALONE: &str = "one body runs for a tick: leave out `shared` or `permits`, or the tick";
 

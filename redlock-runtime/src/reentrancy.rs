@@ -67,6 +67,11 @@ impl Scope {
         self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| !lease.lasts(now))
     }
 
+    /// Its body has started under a rate, and holds nothing.
+    fn is_start(&self) -> bool {
+        self.holds.as_slice().iter().any(|hold| hold.lease.is_start())
+    }
+
     /// The body that holds them gives a sign of life, if it leads.
     pub(crate) fn beat(&self) {
         for heartbeat in self.holds.as_slice().iter().filter_map(|hold| hold.lease.heartbeat()) {
@@ -148,8 +153,9 @@ pub(crate) fn runs_here(scope: &Scope) -> bool {
 /// The locks of the innermost body that the running code is in.
 pub(crate) fn innermost() -> Option<Scope> {
     let task = task::try_id();
-    let is_ours =
-        |(entered_by, scope): &&(Option<task::Id>, Scope)| *entered_by == task && scope.engine.is_here();
+    let is_ours = |(entered_by, scope): &&(Option<task::Id>, Scope)| {
+        *entered_by == task && scope.engine.is_here() && !scope.is_start()
+    };
     let find = |here: &RefCell<Vec<(Option<task::Id>, Scope)>>| {
         here.borrow().iter().rev().find(is_ours).map(|(_, scope)| scope.clone())
     };

@@ -109,6 +109,7 @@ impl SiteRequest {
             ConstOption::Shared => request.shared(),
             ConstOption::Permits(permits) => request.permits(permits),
             ConstOption::Take(permits) => request.take(permits),
+            ConstOption::Rate(starts, millis) => request.rate(starts, Duration::from_millis(millis)),
             ConstOption::Tick(millis) => request.tick(Duration::from_millis(millis)),
             ConstOption::TickSkip => request.tick_missed(TickMissed::Skip),
             ConstOption::TickRetry => request.tick_missed(TickMissed::Retry),
@@ -314,6 +315,7 @@ impl LockRequest {
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options.min_hold = Some(min_hold);
+        self.options.sharing = self.options.sharing.min_hold();
         self
     }
 
@@ -416,6 +418,63 @@ impl LockRequest {
     pub fn take(mut self, permits: u32) -> Self {
         self.options.sharing = self.options.sharing.take(permits);
         self
+    }
+
+    /// Limits how often a body starts, over all processes: at most `starts` of them, 1 to 10,000, in any
+    /// `per`, at least 10 ms. It is no lock: nothing is held while the body runs, however long it takes, and
+    /// as many may run at once as have started.
+    ///
+    /// The start is when [`acquire`](Self::acquire) returns, or the body of [`run`](Self::run) begins. The
+    /// server counts the starts by its clock, in one script for each. A start is not given back, whether the
+    /// body fails, its future is dropped, or its process dies. A process that dies between the answer of the
+    /// server and the start costs that start, for [`io_timeout`](crate::LockManagerBuilder::io_timeout)
+    /// longer, or 1 s if that is longer.
+    ///
+    /// With [`wait`](Self::wait), callers start in the order in which they came, over all processes; each
+    /// sleeps until its start is free. Without, a call that comes too often is [`LockError::Busy`](crate::LockError::Busy)
+    /// at once, and [`retry_after`](crate::LockError::retry_after) is when the next start is free.
+    ///
+    /// The guard that `acquire` returns [is not held](crate::LockGuard::is_held): dropping it changes
+    /// nothing, and its fencing token says nothing. Code inside the body is under no lock:
+    /// [`current`](crate::current) sees the one outside.
+    ///
+    /// All callers of a key should give the same rate. Where they differ, the smallest number counts, and
+    /// each start lasts for its own time. A server that forgets its data, or whose clock leaps ahead, forgets
+    /// starts; one whose clock is set back keeps them for longer.
+    ///
+    /// It is refused with [`shared`](Self::shared), [`permits`](Self::permits), [`take`](Self::take),
+    /// [`min_hold`](Self::min_hold), [`max_hold`](Self::max_hold), [`ttl`](Self::ttl),
+    /// [`renew(false)`](Self::renew), [`on_lost`](Self::on_lost),
+    /// [`release_in_background`](Self::release_in_background), [`reentrant`](Self::reentrant),
+    /// [`tick`](Self::tick), a ticket, a body that runs once and several keys, by a manager with a
+    /// [`cohort`](crate::LockManagerBuilder::cohort), and over a quorum: the request fails with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and sends nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://rate-example")?;
+    /// let mail = || locks.lock("mail:acme").rate(2, Duration::from_secs(60)).run_value_blocking(|_guard| "sent");
+    /// assert_eq!((mail()?, mail()?), ("sent", "sent"));
+    /// let third = mail().unwrap_err();
+    /// assert!(third.to_string().starts_with("`mail:acme` has had its 2 starts in 1 min 0 s: the next one is free in "));
+    /// assert!(third.retry_after().is_some_and(|after| after > Duration::from_secs(50)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rate(mut self, starts: u32, per: Duration) -> Self {
+        let has_min_hold = self.options.min_hold.is_some();
+        self.options.sharing = self.options.sharing.rate(starts, has_min_hold);
+        self.options.min_hold = Some(per);
+        self
+    }
+
+    /// [`rate`](Self::rate), as the attribute gives an expression.
+    #[doc(hidden)]
+    pub fn rate_of(self, (starts, per): (u32, Duration)) -> Self {
+        self.rate(starts, per)
     }
 
     /// Runs once per tick, not once at a time: of all callers of this key in all processes, one gets

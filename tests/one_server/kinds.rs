@@ -13,13 +13,19 @@ const PAGE: &str = include_str!("../../docs/which-tool.md");
 type Act<T> = fn(&LockManager, &RedisServer, &str) -> T;
 
 /// What has the key, as the rows of the page name it, in their order.
-const HOLDERS: [(&str, Act<Holds>); 8] = [
+const HOLDERS: [(&str, Act<Holds>); 9] = [
     ("exclusive", |locks, _, key| Holds::Guard(locks.lock(key).acquire_blocking().unwrap())),
     ("`shared`", |locks, _, key| Holds::Guard(locks.lock(key).shared().acquire_blocking().unwrap())),
     ("`permits", |locks, _, key| Holds::Guard(locks.lock(key).permits(2).acquire_blocking().unwrap())),
     ("a ticket", |locks, _, key| {
         let guard = locks.lock(key).acquire_blocking().unwrap();
         Holds::Ticket(guard.into_ticket_blocking(HOUR).unwrap())
+    }),
+    ("n starts of a `rate`", |locks, _, key| {
+        for _ in 0..2 {
+            locks.lock(key).rate(2, HOUR).run_value_blocking(|_guard| ()).unwrap();
+        }
+        Holds::Nothing
     }),
     ("`min_hold`", |locks, _, key| {
         locks.lock(key).min_hold(HOUR).run_value_blocking(|_guard| ()).unwrap();
@@ -59,11 +65,12 @@ fn word<T>(result: Result<T, LockError>) -> &'static str {
     }
 }
 
-/// Who asks, by the column of the page, of which one has two callers.
-const CALLERS: [(usize, Act<&'static str>); 6] = [
+/// Who asks, by the column of the page, of which two have two callers each.
+const CALLERS: [(usize, Act<&'static str>); 7] = [
     (0, |locks, _, key| word(locks.lock(key).acquire_blocking())),
     (1, |locks, _, key| word(locks.lock(key).shared().acquire_blocking())),
     (2, |locks, _, key| word(locks.lock(key).permits(2).acquire_blocking())),
+    (2, |locks, _, key| word(locks.lock(key).rate(2, HOUR).acquire_blocking())),
     (3, |locks, _, key| word(locks.lock(key).tick(HOUR).acquire_blocking())),
     (3, |locks, _, key| match once(locks, key) {
         Ok(Once::Replayed(_)) => "gets the result",

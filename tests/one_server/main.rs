@@ -25,6 +25,7 @@
 //! | `ticks` | does one caller run each tick, and what is left of one whose runner was killed |
 //! | `older_data` | is no fencing token given that its manager has seen, when a server gets older data |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost |
+//! | `rates` | do no more bodies start in a time than the rate allows, in turn, whoever fails or dies |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `kinds` | who excludes whom on one key, as `docs/which-tool.md` says |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
@@ -77,6 +78,7 @@ mod one_call;
 mod peer_bugs;
 #[cfg(unix)]
 mod processes;
+mod rates;
 mod renewals;
 mod runner;
 mod sharing;

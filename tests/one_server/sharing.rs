@@ -13,7 +13,7 @@ use redlocked::{Holder, LockError, LockGuard, LockManager, LockRequest, LostReas
 use crate::behaviour::{Mode, url_of};
 
 /// Where the locks of one test are.
-struct Store {
+pub(crate) struct Store {
     url: String,
     server: Option<RedisServer>,
     /// All tests share one Cluster; each has its own prefix.
@@ -22,7 +22,7 @@ struct Store {
 
 impl Store {
     /// A new manager, as another process would have.
-    fn manager(&self) -> LockManager {
+    pub(crate) fn manager(&self) -> LockManager {
         let builder = LockManager::builder(&self.url).own_thread(Mode::of_this_run() == Mode::OwnThread);
         match &self.cluster {
             Some((_, prefix)) => builder.prefix(prefix).connect_blocking().unwrap(),
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-fn on_each(test: impl Fn(&Store)) {
+pub(crate) fn on_each(test: impl Fn(&Store)) {
     test(&Store { url: format!("memory://{}", unique("sharing")), server: None, cluster: None });
     let server = RedisServer::start();
     test(&Store { url: url_of(&server), server: Some(server), cluster: None });
@@ -47,7 +47,7 @@ fn on_each(test: impl Fn(&Store)) {
 }
 
 /// Where waiters have a queue: without the right to publish, they ask by themselves.
-fn on_each_with_a_queue(test: impl Fn(&Store)) {
+pub(crate) fn on_each_with_a_queue(test: impl Fn(&Store)) {
     if Mode::of_this_run() != Mode::NoPublish {
         on_each(test);
     }

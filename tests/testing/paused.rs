@@ -297,3 +297,25 @@ fn the_locks_of_a_server_have_real_time() {
         guard.release().await.unwrap();
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_waits_on_the_clock_of_the_test() {
+    let start = Instant::now();
+    let (locks, other) = two().await;
+    let mail = async |locks: &LockManager, wait: Duration| {
+        locks.lock("mail").rate(5, 60 * SECOND).wait(wait).run_value(async |_| ()).await
+    };
+    let begin = tokio::time::Instant::now();
+    for _ in 0..5 {
+        mail(&locks, Duration::ZERO).await.unwrap();
+    }
+    assert!(mail(&other, Duration::ZERO).await.unwrap_err().is_busy());
+    advance(30 * SECOND).await;
+    assert!(mail(&other, Duration::ZERO).await.unwrap_err().is_busy());
+    for _ in 0..10 {
+        mail(&other, HOUR).await.unwrap();
+    }
+    let waited = begin.elapsed();
+    assert!((120 * SECOND..130 * SECOND).contains(&waited), "{waited:?}");
+    assert!(start.elapsed() < 5 * SECOND, "{:?}", start.elapsed());
+}

@@ -5,6 +5,7 @@ pub(crate) mod keys;
 pub(crate) mod length;
 mod options;
 pub(crate) mod permits;
+pub(crate) mod rate;
 pub(crate) mod recovery;
 pub(crate) mod value;
 
@@ -18,6 +19,7 @@ use self::keys::Key;
 use self::length::Length;
 use self::options::{FLAGS, OPTIONS, elsewhere, hint, meant};
 use self::permits::Permits;
+use self::rate::Rate;
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
 use self::value::{OnLost, Release, TickMissed};
 use crate::errors::{Errors, list};
@@ -35,6 +37,7 @@ pub(crate) struct LockArgs {
     pub(crate) shared: Option<Ident>,
     pub(crate) permits: Option<Permits>,
     pub(crate) take: Option<Permits>,
+    pub(crate) rate: Option<Rate>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
     pub(crate) renew: Option<bool>,
@@ -98,7 +101,7 @@ impl LockArgs {
         self.ticket.as_ref().or(self.guard.as_ref())
     }
 
-    /// The durations, the numbers of permits, and the time of a tick, that are expressions.
+    /// The durations, the numbers of permits, the rate, and the time of a tick, that are expressions.
     pub(crate) fn amounts(&self) -> impl Iterator<Item = &Expr> {
         let once = self.once.as_ref().map_or(&None, |once| &once.lasts);
         let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold, &self.tick, once];
@@ -107,7 +110,8 @@ impl LockArgs {
             _ => None,
         });
         let permits = [&self.permits, &self.take].into_iter().flatten().filter_map(Permits::expression);
-        lengths.chain(permits).chain(&self.tick_at)
+        let rate = self.rate.as_ref().and_then(Rate::expression);
+        lengths.chain(permits).chain(rate).chain(&self.tick_at)
     }
 
     /// The expressions that are evaluated before the lock is taken.
@@ -269,6 +273,7 @@ impl Draft {
             }
             "permits" => args.permits = errors.keep(permits::permits(value, &text)),
             "take" => args.take = errors.keep(permits::permits(value, &text)),
+            "rate" => args.rate = errors.keep(rate::rate(value)),
             "constant_key" | "shared" | "release_in_background" | "reentrant" | "spawn" => {
                 if let Some(value) = errors.keep(value::boolean(&value, &text)) {
                     self.constant_key_is_broken &= text != "constant_key";
@@ -647,6 +652,27 @@ mod tests {
             let (_, errors) = parse(&format!("{given}{text}"));
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors[0].contains(hint), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_rate() {
+        for (text, message) in [
+            ("rate = \"5\"", "a number of starts, `/` and a time: write `rate = \"5/1m\"`"),
+            ("rate = 5", "expected a rate such as `rate = \"5/1m\"`, found an integer"),
+            ("rate = \"0/1m\"", "lets nobody start: give at least 1"),
+            ("rate = \"10001/1m\"", "the most is 10000 starts"),
+            ("rate = \"99999999999999999999/1m\"", "the most is 10000 starts"),
+            ("rate = \"many/1m\"", "`many` is no number of starts"),
+            ("rate = \"/1m\"", "`` is no number of starts"),
+            ("rate = \"5/m\"", "write `rate = \"5/1m\"`"),
+            ("rate = \"5/1min\"", "write `\"1m\"`"),
+            ("rate = \"5/9ms\"", "too short: the minimum is `10ms`"),
+            ("rate = \"{limit}/1m\"", "a rate is no template"),
+            ("throttle = \"5/1m\"", "did you mean `rate`?"),
+        ] {
+            let (_, errors) = parse(&format!("key = \"a\", {text}"));
+            assert!(errors.len() == 1 && errors[0].contains(message), "{text}: {errors:?}");
         }
     }
 }

@@ -3,13 +3,14 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 28] = [
+pub(crate) const OPTIONS: [&str; 29] = [
     "key",
     "keys",
     "constant_key",
     "shared",
     "permits",
     "take",
+    "rate",
     "ttl",
     "wait",
     "renew",
@@ -41,7 +42,7 @@ pub(crate) const FLAGS: [&str; 5] = ["constant_key", "shared", "release_in_backg
 pub(super) const DURATIONS: [&str; 6] = ["ttl", "wait", "max_hold", "min_hold", "tick", "once"];
 
 /// What other libraries, and other languages, call our options; in small letters, without `_`.
-const SYNONYMS: [(&str, &[&str]); 24] = [
+const SYNONYMS: [(&str, &[&str]); 25] = [
     ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
     ("keys", &["names", "ids", "resources"]),
     ("constant_key", &["global", "singleton", "oneforall", "samekey"]),
@@ -64,6 +65,7 @@ const SYNONYMS: [(&str, &[&str]); 24] = [
         ],
     ),
     ("take", &["weight", "weights", "takes", "cost", "units"]),
+    ("rate", &["ratelimit", "throttle", "throttled", "startsper", "quota", "tokenbucket", "slidingwindow"]),
     (
         "ttl",
         &[
@@ -195,7 +197,7 @@ const SYNONYMS: [(&str, &[&str]); 24] = [
 ];
 
 /// Words for what another part of the library does, in small letters and without `_`, and what to write for it.
-const ELSEWHERE: [(&[&str], &str); 6] = [
+const ELSEWHERE: [(&[&str], &str); 5] = [
     (
         &["prefix", "keyprefix", "namespace"],
         "the manager has it, `LockManager::builder(url).prefix(\"shop:\")`, or the template begins with it",
@@ -207,10 +209,6 @@ const ELSEWHERE: [(&[&str], &str); 6] = [
     (
         &["fenced", "fencing", "fenceddb", "fencedwrites"],
         "each lock has a fencing token: bind `guard = lock`, and give `lock.fencing_token()` to what the body writes to",
-    ),
-    (
-        &["rate", "ratelimit", "throttle"],
-        "for starts in a length of time, write `permits = 5, min_hold = \"1m\"`",
     ),
     (
         &["quorum", "nodes", "node", "redlock"],
@@ -262,6 +260,7 @@ pub(crate) fn hint(option: &str) -> &'static str {
         "shared" => "shared = true",
         "permits" => "permits = 5",
         "take" => "take = 2",
+        "rate" => "rate = \"5/1m\"",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",
         "renew" => "renew = false",

@@ -15,7 +15,7 @@ pub(crate) enum Permits {
 }
 
 /// The most that the runtime takes.
-const MOST: u32 = 10_000;
+pub(super) const MOST: u32 = 10_000;
 
 impl Permits {
     pub(crate) fn expression(&self) -> Option<&Expr> {
@@ -61,7 +61,7 @@ pub(crate) fn permits(value: Expr, option: &str) -> Result<Permits> {
 }
 
 /// `{ limit }` is the argument of a call in the output, where rustc would call the braces unnecessary.
-fn without_braces(value: Expr) -> Expr {
+pub(super) fn without_braces(value: Expr) -> Expr {
     match &value {
         Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => {
             whole(&block.block).cloned().unwrap_or(value)
@@ -71,7 +71,7 @@ fn without_braces(value: Expr) -> Expr {
 }
 
 /// What stands between the braces of a template that is nothing else.
-fn placeholder(template: &str) -> Option<String> {
+pub(super) fn placeholder(template: &str) -> Option<String> {
     let inside = template.strip_prefix('{')?.strip_suffix('}')?;
     let is_name = |text: &str| !text.is_empty() && !text.contains(['{', '}', ':', '?']);
     is_name(inside).then(|| inside.to_owned())

@@ -8,6 +8,7 @@ use syn::{
 
 use crate::attribute::length::Length;
 use crate::attribute::permits::Permits;
+use crate::attribute::rate::Rate;
 use crate::attribute::recovery::written;
 use crate::attribute::value::{OnLost, WhenLost};
 use crate::attribute::{LockArgs, Once};
@@ -47,6 +48,9 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             "`on_lost = \"error\"` tells the caller of a loss that only the release finds: remove `release_in_background`, or `on_lost`",
         );
     }
+    if let Some(rate) = &args.rate {
+        with_a_rate(args, rate, errors);
+    }
     if let (Some(_), Some(permits)) = (&args.shared, &args.permits) {
         errors.at(
             permits.value(),
@@ -54,7 +58,7 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
         );
     }
     match (&args.take, &args.permits) {
-        (Some(take), None) => {
+        (Some(take), None) if args.rate.is_none() => {
             errors.at(
                 take.value(),
                 "`take` says how many of the `permits` a caller takes: write `permits = 10`, too, or remove `take`",
@@ -90,6 +94,32 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
              remove `on_busy`",
         );
+    }
+}
+
+/// Starts are limited, and nothing is held.
+fn with_a_rate(args: &LockArgs, rate: &Rate, errors: &mut Errors) {
+    let holds_nothing = "a `rate` limits starts, and nothing is held";
+    let is_a_tick = args.tick.is_some() || args.tick_at.is_some();
+    let refused = [
+        (args.keys.is_some(), "a `rate` is that of one key", "keys"),
+        (args.shared.is_some(), holds_nothing, "shared"),
+        (args.permits.is_some(), holds_nothing, "permits"),
+        (args.take.is_some(), "each call under a `rate` is one start", "take"),
+        (args.ttl.is_some(), holds_nothing, "ttl"),
+        (args.renew.is_some(), holds_nothing, "renew"),
+        (args.max_hold.is_some(), holds_nothing, "max_hold"),
+        (args.min_hold.is_some(), holds_nothing, "min_hold"),
+        (is_a_tick, "one body runs for a tick", if args.tick.is_some() { "tick" } else { "tick_at" }),
+        (args.on_lost.is_some(), holds_nothing, "on_lost"),
+        (args.release.is_some(), holds_nothing, "release_in_background"),
+        (args.reentrant == Some(true), "each call under a `rate` is a start of its own", "reentrant"),
+        (args.guard.is_some(), holds_nothing, "guard"),
+        (args.ticket.is_some(), holds_nothing, "ticket"),
+        (args.once.is_some(), "a body that runs once starts once for its key", "once"),
+    ];
+    for (_, why, other) in refused.into_iter().filter(|(is_given, ..)| *is_given) {
+        errors.at(rate.value(), format!("{why}: remove `{other}`, or `rate`"));
     }
 }
 
@@ -412,6 +442,8 @@ mod tests {
             "shared, reentrant, wait = \"1s\"",
             "shared = false, permits = 5, min_hold = \"1m\"",
             "permits = { limit }, on_busy = None",
+            "rate = \"5/1m\", wait = \"30s\"",
+            "rate = (limit, per), on_busy = None",
             "permits = 5, take = 5",
             "permits = 5, take = { size }",
             "permits = { limit }, take = 6",
@@ -443,6 +475,21 @@ mod tests {
             ("shared, permits = 5", vec!["remove one of them"]),
             ("take = 2", vec!["write `permits = 10`, too, or remove `take`"]),
             ("shared, take = { n }", vec!["write `permits = 10`, too, or remove `take`"]),
+            ("rate = \"5/1m\", permits = 5", vec!["nothing is held: remove `permits`, or `rate`"]),
+            ("rate = \"5/1m\", shared", vec!["remove `shared`, or `rate`"]),
+            ("rate = \"5/1m\", take = 2", vec!["is one start: remove `take`, or `rate`"]),
+            ("rate = \"5/1m\", ttl = \"10s\"", vec!["remove `ttl`, or `rate`"]),
+            ("rate = \"5/1m\", renew = true", vec!["remove `renew`, or `rate`"]),
+            ("rate = \"5/1m\", max_hold = \"10s\"", vec!["remove `max_hold`, or `rate`"]),
+            ("rate = \"5/1m\", min_hold = \"10s\"", vec!["remove `min_hold`, or `rate`"]),
+            ("rate = \"5/1m\", tick = \"1h\"", vec!["remove `tick`, or `rate`"]),
+            ("rate = \"5/1m\", tick_at = at", vec!["remove `tick_at`, or `rate`"]),
+            ("rate = \"5/1m\", on_lost = \"cancel\"", vec!["remove `on_lost`, or `rate`"]),
+            ("rate = \"5/1m\", release_in_background", vec!["remove `release_in_background`, or `rate`"]),
+            ("rate = \"5/1m\", reentrant", vec!["a start of its own: remove `reentrant`, or `rate`"]),
+            ("rate = \"5/1m\", guard = lock", vec!["remove `guard`, or `rate`"]),
+            ("rate = \"5/1m\", ticket = lock", vec!["remove `ticket`, or `rate`"]),
+            ("rate = \"5/1m\", once = \"1h\"", vec!["remove `once`, or `rate`"]),
             ("permits = 5, take = 6", vec!["nobody can take 6 of 5 permits: take 5 at most"]),
             ("tick_missed = \"retry\"", vec!["there is none"]),
             ("tick = \"1h\", tick_at = at", vec!["remove one of them"]),

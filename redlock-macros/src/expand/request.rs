@@ -12,6 +12,7 @@ use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
 use crate::attribute::length::Length;
 use crate::attribute::permits::Permits;
+use crate::attribute::rate::Rate;
 use crate::attribute::value::{WhenLost, WhenMissed};
 use crate::errors::Errors;
 use crate::function::scope::Scope;
@@ -209,6 +210,14 @@ impl Request<'_> {
                 constants.push(quote_spanned!(span=> Take(#take)));
             }
             Some(Permits::Expr(take)) => calls.extend(quote_spanned!(span=> .take(#take))),
+        }
+        match &args.rate {
+            None => {}
+            Some(Rate::Starts(starts, millis, _)) => {
+                let (starts, millis) = (Literal::u32_unsuffixed(*starts), Literal::u64_unsuffixed(*millis));
+                constants.push(quote_spanned!(span=> Rate(#starts, #millis)));
+            }
+            Some(Rate::Expr(rate)) => calls.extend(quote_spanned!(span=> .rate_of(#rate))),
         }
         if let Some(at) = &args.tick_at {
             calls.extend(quote_spanned!(span=> .tick_at(#at)));

@@ -110,7 +110,7 @@ fn length() -> impl Strategy<Value = Vec<(u64, &'static str, &'static str)>> {
 }
 
 /// Words of attributes and functions.
-const WORDS: [&str; 51] = [
+const WORDS: [&str; 52] = [
     "key",
     "ttl",
     "wait",
@@ -119,6 +119,7 @@ const WORDS: [&str; 51] = [
     "shared",
     "permits",
     "take",
+    "rate",
     "on_busy",
     "on_error",
     "crate",

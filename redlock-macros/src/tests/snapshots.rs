@@ -143,6 +143,32 @@ fn permits_that_a_caller_takes() {
 }
 
 #[test]
+fn starts_in_a_time() {
+    compare(
+        "starts_in_a_time",
+        quote!(key = "mail:{tenant}", rate = "5/1m", wait = "30s"),
+        quote! {
+            async fn send(tenant: &str) -> Result<(), MailError> {
+                deliver(tenant).await
+            }
+        },
+    );
+}
+
+#[test]
+fn starts_of_an_expression() {
+    compare(
+        "starts_of_an_expression",
+        quote!(key = "mail:{tenant.id}", rate = (tenant.limit, MINUTE)),
+        quote! {
+            fn send(tenant: &Tenant) -> Result<(), MailError> {
+                deliver(tenant)
+            }
+        },
+    );
+}
+
+#[test]
 fn guard() {
     compare(
         "guard",

@@ -294,7 +294,7 @@ impl Acquire {
             ready!(state.poll(caller, cx))
         };
         Poll::Ready(match polled {
-            Ok(guard) => Ok(guard.observed(wait)),
+            Ok(guard) => guard.observed(wait).started(),
             Err(error) => {
                 wait.fails(&error);
                 Err(error)

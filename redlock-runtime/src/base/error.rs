@@ -426,6 +426,7 @@ impl LockError {
     ///   least 10 ms; one second before the first of them has released one, and for a request
     ///   without either. Never more than what is left of the holder's lease, which is
     ///   [`Holder::expires_in`].
+    ///   Under a [`rate`](crate::LockRequest::rate), when the next start is free.
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
     ///   [`Unavailable`](Self::Unavailable): one second.
     /// - [`TickTaken`](Self::TickTaken) has none: the next tick comes at its time.
@@ -455,6 +456,9 @@ impl LockError {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
+            Self::Busy { holder, .. } | Self::TimedOut { holder, .. } if holder.rate.is_some() => {
+                Some(holder.expires_in.map_or(TRY_AGAIN, |left| left.max(SOONEST)))
+            }
             Self::Busy { holder, .. } | Self::TimedOut { holder, .. } => {
                 let usual = holder.usual_hold.map_or(TRY_AGAIN, |usual| usual.max(SOONEST));
                 Some(holder.expires_in.into_iter().fold(usual, Ord::min))
@@ -485,6 +489,13 @@ impl LockError {
     pub(crate) fn set_usual_hold(&mut self, usual: Option<Duration>) {
         if let Self::Busy { holder, .. } | Self::TimedOut { holder, .. } = self {
             holder.usual_hold = usual;
+        }
+    }
+
+    /// The caller has asked for a start under this rate.
+    pub(crate) fn set_rate(&mut self, starts: u32, per: Duration) {
+        if let Self::Busy { holder, .. } | Self::TimedOut { holder, .. } = self {
+            holder.rate = Some((starts, per));
         }
     }
 
@@ -535,9 +546,16 @@ const NOT_LOCKED: &str = "this code does not run under a lock: call it from the 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy { key, holder } => write!(f, "`{key}` is held by {holder}"),
+            Self::Busy { key, holder } => match holder.rate {
+                Some(rate) => write!(f, "`{key}` {}", Starts { rate, next: holder.expires_in }),
+                None => write!(f, "`{key}` is held by {holder}"),
+            },
             Self::TimedOut { key, waited, holder, in_front } => {
-                write!(f, "timed out after {} waiting for `{key}`: held by {holder}", Span(*waited))?;
+                write!(f, "timed out after {} waiting for `{key}`", Span(*waited))?;
+                match holder.rate {
+                    Some(rate) => write!(f, ", which {}", Starts { rate, next: holder.expires_in })?,
+                    None => write!(f, ": held by {holder}")?,
+                }
                 write_in_front(f, *in_front)
             }
             Self::TickTaken { key, tick, by } => {
@@ -580,6 +598,23 @@ impl fmt::Display for LockError {
             Self::NotConfigured => f.write_str(not_configured()),
             Self::NotLocked => f.write_str(NOT_LOCKED),
         }
+    }
+}
+
+/// Why there is no start under a rate now, and when there is the next one.
+struct Starts {
+    rate: (u32, Duration),
+    next: Option<Duration>,
+}
+
+impl fmt::Display for Starts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (starts, per) = self.rate;
+        match starts {
+            1 => write!(f, "has had its start in {}", Span(per))?,
+            starts => write!(f, "has had its {starts} starts in {}", Span(per))?,
+        }
+        self.next.map_or(Ok(()), |next| write!(f, ": the next one is free in {}", Span(next)))
     }
 }
 
@@ -697,6 +732,8 @@ pub struct Holder {
     pub(crate) usual_hold: Option<Duration>,
     /// It has left the lock to a ticket.
     pub(crate) is_ticket: bool,
+    /// The rate of the request that was refused: so many starts in this time.
+    pub(crate) rate: Option<(u32, Duration)>,
     /// How many have it, if it is [counted](crate::base::limit::Limit::is_counted), and else 0.
     pub(crate) inside: u32,
     /// The least that one of these allows, and how many permits they take together.

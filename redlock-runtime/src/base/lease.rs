@@ -63,6 +63,8 @@ pub(crate) struct Lease {
     tick: Option<Box<RunOfTick>>,
     /// For a tick, or for a body that runs once.
     is_run: bool,
+    /// For a start under a rate, which its caller does not hold.
+    is_start: bool,
     /// The signs of life of a leader. It is boxed because most locks are not those of an election.
     heartbeat: OnceLock<Box<Heartbeat>>,
     /// See [`Begin`].
@@ -122,9 +124,23 @@ impl Lease {
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
         let (limit, end_event, tick, is_run) = (Limit::ONE, OnceLock::new(), None, false);
+        let is_start = false;
         let (heartbeat, begun) = (OnceLock::new(), (Begin::Unnoted as u64).into());
         let fence = fence.into();
-        Self { key, limit, fence, hold_until, state, end_event, hold, tick, is_run, heartbeat, begun }
+        Self {
+            key,
+            limit,
+            fence,
+            hold_until,
+            state,
+            end_event,
+            hold,
+            tick,
+            is_run,
+            is_start,
+            heartbeat,
+            begun,
+        }
     }
 
     /// Its holder leads, and is to give a sign of life within `max_blocked`, again and again.
@@ -150,6 +166,16 @@ impl Lease {
     /// Its caller runs what later ones find done.
     pub(crate) fn set_run(&mut self) {
         self.is_run = true;
+    }
+
+    /// It is for a start under a rate.
+    pub(crate) fn set_start(&mut self) {
+        self.is_start = true;
+    }
+
+    /// True of a start under a rate: its caller holds nothing.
+    pub(crate) fn is_start(&self) -> bool {
+        self.is_start
     }
 
     /// From now on it notes when its body begins.
@@ -316,9 +342,9 @@ impl Lease {
         }
     }
 
-    /// Its holder has given the lock away.
+    /// Its holder has given the lock away, or has started under a rate.
     pub(crate) fn is_handed_over(&self) -> bool {
-        self.lost_reason() == Some(LostReason::HandedOver)
+        matches!(self.lost_reason(), Some(LostReason::HandedOver | LostReason::Started))
     }
 
     /// The error for a holder whose lease has ended.

@@ -86,10 +86,12 @@ pub enum LostReason {
     /// [`is_leading`](crate::Term::is_leading), for its
     /// [`max_blocked`](crate::Election::max_blocked), so its lease was not renewed any more.
     Blocked,
+    /// Under a [`rate`](crate::LockRequest::rate) nothing is held: its guard notes a start.
+    Started,
 }
 
 impl LostReason {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,
@@ -102,6 +104,7 @@ impl LostReason {
         Self::TicketOver,
         Self::TicketUsed,
         Self::Blocked,
+        Self::Started,
     ];
 
     /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a
@@ -127,12 +130,13 @@ impl LostReason {
             Self::TicketOver => "ticket_over",
             Self::TicketUsed => "ticket_used",
             Self::Blocked => "blocked",
+            Self::Started => "started",
         }
     }
 
     /// False for a lock that its holder has released or given away.
     pub(crate) fn is_loss(self) -> bool {
-        !matches!(self, Self::Released | Self::HandedOver)
+        !matches!(self, Self::Released | Self::HandedOver | Self::Started)
     }
 
     /// All codes are below this.
@@ -164,6 +168,7 @@ impl fmt::Display for LostReason {
                  forgotten it",
             Self::TicketUsed => "its ticket was redeemed before, or not in time, and another caller has it",
             Self::Blocked => "the body of its leader was blocked for longer than `max_blocked`, so its lease was not renewed",
+            Self::Started => "a `rate` limits starts, and nothing is held",
         })
     }
 }

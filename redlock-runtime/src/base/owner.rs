@@ -178,6 +178,8 @@ pub enum ConstOption {
     Permits(u32),
     /// `take = 2`
     Take(u32),
+    /// `rate = "5/1m"`
+    Rate(u32, u64),
     /// `tick = "1h"`
     Tick(u64),
     /// `tick_missed = "skip"`

@@ -148,6 +148,8 @@ pub(crate) struct HoldLimits {
     /// The minimum limits how many bodies begin in that time, over all processes: the server keeps the
     /// lock for so long whatever becomes of its holder.
     pub(crate) limits_rate: bool,
+    /// For a rate: so many bodies start in the minimum, and its caller holds nothing.
+    pub(crate) starts: Option<u32>,
 }
 
 impl HoldLimits {
@@ -197,6 +199,9 @@ impl Ask {
         self.kind.describe(&mut lease);
         if self.hold.min.is_some() {
             lease.notes_begin();
+        }
+        if self.hold.starts.is_some() {
+            lease.set_start();
         }
         lease
     }

@@ -211,6 +211,12 @@ impl Engine {
         self.only_exclusive
     }
 
+    /// Why no request may be for a start under a rate.
+    pub(crate) fn no_rates(&self) -> Option<&'static str> {
+        let reason = if self.multi_key.is_by_votes() { NO_RATES_BY_VOTES } else { NO_RATES_IN_COHORTS };
+        self.only_exclusive.map(|_| reason)
+    }
+
     /// Why no request may be for a tick.
     pub(crate) fn no_ticks(&self) -> Option<&'static str> {
         let reason = if self.multi_key.is_by_votes() { NO_TICKS_BY_VOTES } else { NO_TICKS_IN_COHORTS };
@@ -293,6 +299,12 @@ const NOT_BY_VOTES: &str = "over a quorum of independent servers nobody counts w
 
 const NOT_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on from one caller to the next: leave out `shared` or \
                               `permits`, or connect a manager without `cohort` for these requests";
+
+const NO_RATES_BY_VOTES: &str = "over a quorum of independent servers nobody counts the starts of a `rate`: use one server, Sentinel or \
+                                 a Cluster";
+
+const NO_RATES_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on without the server, which counts the starts of a `rate`: \
+                                   connect a manager without `cohort` for these requests";
 
 /// A majority for the lock says nothing of the records of ticks.
 const NO_TICKS_BY_VOTES: &str = "over a quorum of independent servers nobody keeps a record of ticks: leave out the tick, or use one \

@@ -131,6 +131,13 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) 
         ([one], None) => locks.lock(key(*one)),
         (several, None) => locks.lock_all(several.iter().map(|number| key(*number))),
     };
+    if let (true, Some(per)) = (hold.starts, hold.min_hold) {
+        let request = request.rate(hold.allows, Duration::from_millis(per)).label(format!("call-{id}"));
+        return match hold.wait {
+            Some(wait) => request.wait(Duration::from_millis(wait)),
+            None => request.wait_forever(),
+        };
+    }
     let request = if hold.fenced { request } else { unfenced(request) };
     let request = match hold.allows {
         0 => request.shared(),
@@ -208,6 +215,11 @@ async fn keep(
     judge(|oracle| oracle.enters(id, &guard));
     if let Some(missed) = hold.tick {
         ticks::on_begun(hold.keys[0], missed, &guard, id);
+    }
+    if hold.starts {
+        World::here().note(|| format!("call {id} starts"));
+        judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));
+        return Ok(());
     }
     World::here().note(|| format!("call {id} is inside, fencing token {}", guard.fencing_token()));
     if hold.forks {

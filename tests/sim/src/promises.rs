@@ -353,8 +353,8 @@ impl Promises {
         if broken.is_some() {
             return broken;
         }
-        if is_held
-            && self.hold(call).is_some_and(|hold| hold.min_hold.is_some() && hold.allows != 1)
+        let limits = |hold: &Hold| hold.starts || is_held && hold.min_hold.is_some() && hold.allows != 1;
+        if self.hold(call).is_some_and(limits)
             && let Some(key) = self.only_key(call)
         {
             self.keys.entry(key).or_default().begins.push((call, now));

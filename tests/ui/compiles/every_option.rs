@@ -78,6 +78,22 @@ async fn permits_of_an_expression(tenant: &Tenant) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", rate = "5/1m", wait = "30s")]
+async fn rate() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "tenant:{tenant.id}", rate = (tenant.limit, Duration::from_secs(60)), on_busy = Ok(0))]
+fn rate_of_an_expression(tenant: &Tenant) -> Result<u64, LockError> {
+    Ok(tenant.id)
+}
+
+#[distributed_lock(key = "a", rate = { let per = config.ttl; (5, per) }, manager = config.locks)]
+async fn rate_of_a_block(config: &Config) -> Result<(), LockError> {
+    let _ = config;
+    Ok(())
+}
+
 #[distributed_lock(key = "a", tick = "1h", wait = "forever", on_busy = Ok(()))]
 async fn tick() -> Result<(), LockError> {
     Ok(())

@@ -47,6 +47,21 @@ async fn take_of_more_permits_than_there_are(gpu: u32) -> Result<u32, LockError>
     Ok(gpu)
 }
 
+#[distributed_lock(key = "mail:{tenant}", rate = "5/1m", permits = 5, min_hold = "1m")]
+async fn a_rate_with_permits(tenant: &str) -> Result<usize, LockError> {
+    Ok(tenant.len())
+}
+
+#[distributed_lock(key = "mail:{tenant}", rate = "5/1m", ttl = "10s", on_lost = "finish", guard = lock, tick = "1h")]
+async fn a_rate_with_what_is_held(tenant: &str) -> Result<usize, LockError> {
+    Ok(tenant.len())
+}
+
+#[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], rate = "5/1m")]
+async fn a_rate_of_several_keys(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
 #[distributed_lock(keys = ["stock:{sku}", "order:{sku}"], shared)]
 async fn several_keys_shared(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())

@@ -78,6 +78,21 @@ async fn take_of_no_permit(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", rate = "5/m")]
+async fn rate_without_a_number_of_minutes(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", rate = "0/1m")]
+async fn rate_of_no_starts(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", rate = 5)]
+async fn rate_without_a_time(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "stock:{sku}", permits = "5")]
 async fn permits_string(sku: &str) -> Result<(), LockError> {
     Ok(())

@@ -1,4 +1,5 @@
-//! Permits with a `min_hold`: at most so many bodies start in any time of that length, whatever their processes do.
+//! Permits with a `min_hold`, and a `rate`: at most so many bodies start in any time of that length, whatever their
+//! processes do. A caller of a `rate` leaves as soon as it has started, and its place lasts for the time of the rate.
 //!
 //! In the model: one server with the places of those that are inside and with a queue; callers, each of which starts one
 //! body. A request may arrive as late as it likes, and so may its reply. A place that is free goes to the first waiter, for
@@ -37,7 +38,7 @@ enum Mistake {
     CountsFromRequest,
     /// The lease counts from the reply.
     LeaseFromReply,
-    /// A body that ends gives its place back.
+    /// A body that ends gives its place back, or one under a rate that starts.
     ReleasesAtEnd,
     /// A body whose lease is over gives its place back.
     ReleasesWithLease,
@@ -106,6 +107,8 @@ struct Rate {
     callers: usize,
     /// The last moment.
     end: Time,
+    /// Its callers hold nothing: they leave at their start, as under a `rate`.
+    at_start: bool,
     mistake: Option<Mistake>,
 }
 
@@ -176,6 +179,19 @@ impl Rate {
     }
 }
 
+impl Rate {
+    /// The body starts now.
+    fn start(&self, state: &mut State, caller: Caller, sent: Time) {
+        let start = state.now;
+        state.starts[caller] = Some(start);
+        state.callers[caller] = if self.at_start {
+            Does::Leaves { rest: self.rest(state, sent, start) }
+        } else {
+            Does::Runs { sent, start }
+        };
+    }
+}
+
 impl Model for Rate {
     type State = State;
     type Action = Action;
@@ -201,6 +217,10 @@ impl Model for Rate {
         for (caller, does) in state.callers.iter().enumerate() {
             match does {
                 Does::Idle => actions.push(Action::Ask(caller)),
+                // What was sent at its start may be lost with its process.
+                Does::Leaves { .. } if self.at_start => {
+                    actions.extend([Action::Arrive(caller), Action::Die(caller)]);
+                }
                 Does::Asks { .. } | Does::Claims { .. } | Does::Leaves { .. } => {
                     actions.push(Action::Arrive(caller));
                 }
@@ -230,15 +250,13 @@ impl Model for Rate {
                 state.callers[next] = Does::Pushed;
             }
             Action::Claim(caller) if self.has(Mistake::StartsOnClaim) => {
-                state.starts[caller] = Some(now);
-                state.callers[caller] = Does::Runs { sent: now, start: now };
+                self.start(&mut state, caller, now);
             }
             Action::Claim(caller) => state.callers[caller] = Does::Claims { sent: now },
             Action::Receive(caller) => {
                 let Does::Granted { sent } = state.callers[caller] else { return None };
                 if now < self.lease_ends(sent, now) {
-                    state.starts[caller] = Some(now);
-                    state.callers[caller] = Does::Runs { sent, start: now };
+                    self.start(&mut state, caller, sent);
                 } else {
                     // Its body never ran.
                     state.callers[caller] = Does::Leaves { rest: 0 };
@@ -289,24 +307,39 @@ fn no_more_bodies_start_in_a_min_hold_than_there_are_permits() {
     for (permits, callers, end) in [(1, 3, 7), (2, 3, 5)] {
         holds(
             &format!("{permits} permits, {callers} callers"),
-            Rate { permits, callers, end, mistake: None },
+            Rate { permits, callers, end, at_start: false, mistake: None },
+        );
+    }
+}
+
+#[test]
+fn no_more_bodies_start_than_their_rate_allows() {
+    for (permits, callers, end) in [(1, 3, 7), (2, 3, 5)] {
+        holds(
+            &format!("a rate of {permits}, {callers} callers"),
+            Rate { permits, callers, end, at_start: true, mistake: None },
         );
     }
 }
 
 #[test]
 fn each_mistake_with_the_rate_is_found() {
-    for mistake in [
-        Mistake::KeepsForTtl,
-        Mistake::StartsOnClaim,
-        Mistake::IgnoresLostClaim,
-        Mistake::CountsFromRequest,
-        Mistake::LeaseFromReply,
-        Mistake::ReleasesAtEnd,
-        Mistake::ReleasesWithLease,
-        Mistake::RenewsForTtl,
-    ] {
-        let model = Rate { permits: 1, callers: 3, end: 7, mistake: Some(mistake) };
+    for at_start in [false, true] {
+        for mistake in [
+            Mistake::KeepsForTtl,
+            Mistake::StartsOnClaim,
+            Mistake::IgnoresLostClaim,
+            Mistake::CountsFromRequest,
+            Mistake::LeaseFromReply,
+            Mistake::ReleasesAtEnd,
+        ] {
+            let model = Rate { permits: 1, callers: 3, end: 7, at_start, mistake: Some(mistake) };
+            finds(&format!("{mistake:?}, {at_start}"), AT_MOST, model);
+        }
+    }
+    // Only what is held is renewed, or lost.
+    for mistake in [Mistake::ReleasesWithLease, Mistake::RenewsForTtl] {
+        let model = Rate { permits: 1, callers: 3, end: 7, at_start: false, mistake: Some(mistake) };
         finds(&format!("{mistake:?}"), AT_MOST, model);
     }
 }

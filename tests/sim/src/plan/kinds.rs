@@ -128,6 +128,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         extend: if often(random, 8) { vec![extension(random)] } else { Vec::new() },
         renew: !often(random, 8),
         min_hold,
+        starts: false,
         max_hold,
         forks: often(random, 16),
         redeems: false,

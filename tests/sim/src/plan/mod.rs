@@ -192,6 +192,8 @@ pub struct Hold {
     pub renew: bool,
     /// The key stays taken for so long.
     pub min_hold: Option<u64>,
+    /// It is a start under a rate: as many as it allows in its `min_hold`. Its caller holds nothing.
+    pub starts: bool,
     /// The lease ends after so long.
     pub max_hold: Option<u64>,
     /// The process forks while it has the lock.
@@ -232,6 +234,7 @@ impl Hold {
             extend: Vec::new(),
             renew: true,
             min_hold: None,
+            starts: false,
             max_hold: None,
             forks: false,
             redeems: false,
@@ -261,6 +264,7 @@ impl Hold {
             && !self.redeems
             && self.gives.is_none()
             && self.leads.is_none()
+            && !self.starts
     }
 }
 
@@ -512,6 +516,7 @@ impl Plan {
         for call in &mut self.calls {
             if let What::Hold(hold) = &mut call.what
                 && hold.allows > 1
+                && !hold.starts
             {
                 hold.takes = random.u32(1..=hold.allows);
             }

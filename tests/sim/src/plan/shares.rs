@@ -90,6 +90,23 @@ pub(super) fn rates(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
+/// As [`rates`], with callers that hold nothing once they have started, in some plans one start in a time.
+pub(super) fn starts(plan: Plan, random: &mut Rng) -> Plan {
+    let mut plan = rates(plan, random);
+    let is_one = random.u32(0..3) == 0;
+    for call in &mut plan.calls {
+        let What::Hold(hold) = &mut call.what else { continue };
+        if is_one {
+            hold.allows = 1;
+        }
+        hold.starts = hold.min_hold.is_some();
+        if hold.starts {
+            (hold.hold, hold.wait) = (0, one_of(random, &[None, None, Some(0), Some(3_000)]));
+        }
+    }
+    plan
+}
+
 /// A process is stopped whose caller waits for the lock alone, behind readers that stay: other readers
 /// have room beside those.
 pub(super) fn stopped_in_front(mut plan: Plan, random: &mut Rng) -> Plan {

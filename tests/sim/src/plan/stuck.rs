@@ -7,13 +7,13 @@ use fastrand::Rng;
 use super::elections::elections;
 use super::matters::{Matter, older_data, one_of, processes};
 use super::once::once;
-use super::shares::{rates, shares, stopped_in_front};
+use super::shares::{rates, shares, starts, stopped_in_front};
 use super::tickets::tickets;
 use super::ticks::{leaping_clock, ticks};
 use super::{Fault, Hold, Plan, Topology, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 15] = [
+pub(super) const STUCK: [(&str, Matter); 16] = [
     ("stopped-process", stopped_process),
     ("dead-in-front", dead_in_front),
     ("full-server", full_server),
@@ -26,6 +26,7 @@ pub(super) const STUCK: [(&str, Matter); 15] = [
     ("elections", elections),
     ("shares", shares),
     ("rates", rates),
+    ("starts", starts),
     ("stopped-in-front", stopped_in_front),
     ("older-data", older_data),
     ("exits", exits),

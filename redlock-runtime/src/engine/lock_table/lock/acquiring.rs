@@ -178,7 +178,11 @@ impl Lock {
     /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
         let Some(waiting) = self.attempts.waiting(id) else { return };
-        error.set_usual_hold(cx.hold_times.usual(waiting.ask.hold_kind));
+        let hold = waiting.ask.hold;
+        match hold.starts.zip(hold.min) {
+            Some((starts, per)) => error.set_rate(starts, per),
+            None => error.set_usual_hold(cx.hold_times.usual(waiting.ask.hold_kind)),
+        }
         self.end_long_wait(cx, id, telemetry::outcome_of_error(&error));
         if let Some(waiting) = self.attempts.waiting_mut(id) {
             waiting.ask.fail(error);

@@ -351,7 +351,8 @@ impl Lock {
     pub(crate) fn lose(&mut self, cx: &mut Context, id: Id, reason: LostReason, release: bool) {
         let Some(held) = self.attempts.take_held(id) else { return };
         held.lease.end(reason);
-        if !held.awaits_reservation() {
+        // A start is recorded by its guard, and not lost.
+        if !held.awaits_reservation() && !held.lease.is_handed_over() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
         if release || held.queue.may_have_place() || held.successors.owes_places() {

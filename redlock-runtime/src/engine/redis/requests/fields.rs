@@ -258,6 +258,7 @@ pub(super) fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         is_ticket: text(granted).is_some_and(|seconds| seconds.starts_with('0')),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
+        rate: None,
         inside: inside(value),
         limit: counted_parts(value)
             .and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?).taking(taken(value)))),
