@@ -4,7 +4,7 @@ pub use kit::contender::{Body, Client, Clients, Outcome, TTL, blocking};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// No lock that goes through a server can beat it.
+    /// A reference: the bare commands. A lock that shares commands among its callers can beat it.
     Limit,
     Ours,
     /// A lock from a classic article.

@@ -1,5 +1,5 @@
-//! One table as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light
-//! and a dark page.
+//! One table as horizontal bars, in SVG: ours in colour, the reference as a dashed line, for a
+//! light and a dark page. The last line names what each shade is.
 //!
 //! Equal figures give equal bytes.
 
@@ -11,35 +11,41 @@ use crate::sheet::{Bar, Sheet};
 
 const WIDTH: f64 = 800.0;
 const LABELS: f64 = 300.0;
+/// The width of a character of a name, at most.
+const CHARACTER: f64 = 7.0;
 /// To the right of the longest bar, for its figure.
 const FIGURES: f64 = 70.0;
 const TOP: f64 = 62.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
-/// Beyond this ratio of the longest to the shortest, the shorter ones could no longer be told
-/// apart.
+/// Beyond this ratio of the longest to the shortest, a reader could not compare the shorter ones.
 const LINEAR_UP_TO: f64 = 20.0;
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-weight:600;font-size:14px}\
+const STYLE: &str = ".page{fill:#fff}text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-weight:600;font-size:14px}\
 .u,.a{fill:#57606a}.a{font-size:10px}.g{stroke:#d0d7de}.m{stroke:#cf222e;stroke-dasharray:4 3}\
 .ours{fill:#0969da}.peer{fill:#8c959f}.article{fill:#c4cad1}.limit{fill:none;stroke:#cf222e}.b{font-weight:600}\
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.u,.a{fill:#9198a1}.g{stroke:#3d444d}.m,.limit{stroke:#ff7b72}\
+@media(prefers-color-scheme:dark){.page{fill:#0d1117}text{fill:#e6edf3}.u,.a{fill:#9198a1}.g{stroke:#3d444d}.m,.limit{stroke:#ff7b72}\
 .ours{fill:#4493f8}.peer{fill:#768390}.article{fill:#444c56}}";
 
 pub fn draw(sheet: &Sheet) -> String {
     let scale = Scale::of(&sheet.bars);
-    let height = TOP + ROW * sheet.bars.len() as f64 + 26.0;
-    let bottom = height - 24.0;
+    let bottom = TOP + ROW * sheet.bars.len() as f64 + 2.0;
+    let height = bottom + 42.0;
+    let longest = sheet.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
+    // A name that is longer than its column widens the picture to the left.
+    let left = (LABELS - 18.0 - longest as f64 * CHARACTER).min(0.0);
+    let (start, width) = (left + 10.0, WIDTH - left);
     let mut svg = String::new();
     let better = if sheet.more_is_better { "longer is better" } else { "shorter is better" };
     let logarithmic = if scale.logarithmic { ", logarithmic" } else { "" };
     let title = escape(&sheet.title);
     let _ = write!(
         svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left} 0 {width} {height}\" role=\"img\" \
          aria-label=\"{title}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
-         <text class=\"t\" x=\"10\" y=\"20\">{title}</text>\n\
-         <text class=\"u\" x=\"10\" y=\"38\">{}: {better}{logarithmic}</text>\n",
+         <rect class=\"page\" x=\"{left}\" width=\"{width}\" height=\"{height}\"/>\n\
+         <text class=\"t\" x=\"{start}\" y=\"20\">{title}</text>\n\
+         <text class=\"u\" x=\"{start}\" y=\"38\">{}: {better}{logarithmic}</text>\n",
         escape(&sheet.unit),
     );
     for (value, label) in scale.ticks() {
@@ -60,13 +66,41 @@ pub fn draw(sheet: &Sheet) -> String {
         let _ = writeln!(
             svg,
             "<path class=\"m\" d=\"M{x:.1} {:.0}V{bottom:.0}\"/><text class=\"a\" text-anchor=\"middle\" x=\"{x:.1}\" \
-             y=\"{:.0}\">limit: {}</text>",
+             y=\"{:.0}\">reference: {}</text>",
             TOP - 6.0,
             TOP - 9.0,
             escape(name),
         );
     }
+    draw_legend(&mut svg, sheet, start, bottom + 34.0);
     svg + "</svg>\n"
+}
+
+/// Names the shades of the bars that the picture has.
+fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
+    let shades = [
+        (Kind::Ours, "ours", "redlocked"),
+        (Kind::Peer, "peer", "other libraries"),
+        (Kind::Article, "article", "locks from articles"),
+        (Kind::Limit, "limit", "reference, the bare commands"),
+    ];
+    let mut x = start;
+    for (_, class, name) in
+        shades.into_iter().filter(|(kind, ..)| sheet.bars.iter().any(|bar| bar.kind == *kind))
+    {
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"9\" height=\"9\"/>\
+             <text class=\"a\" x=\"{:.0}\" y=\"{baseline:.0}\">{name}</text>",
+            baseline - 8.0,
+            x + 14.0,
+        );
+        x += 34.0 + name.len() as f64 * 5.5;
+    }
+    if sheet.bars.iter().any(|bar| bar.value.is_none()) {
+        let _ = write!(svg, "<text class=\"a\" x=\"{x:.0}\" y=\"{baseline:.0}\">– no figure</text>");
+    }
+    svg.push('\n');
 }
 
 /// The limits, and then the best first.
