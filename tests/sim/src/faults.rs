@@ -44,8 +44,12 @@ pub fn deeds(fault: &Fault) -> Deeds {
         }
         Fault::Part(process, server, length) => lasting(
             length,
-            move |world, fleet| world.part(fleet.processes[process], fleet.servers[server]),
             move |world, fleet| {
+                judge(|oracle| oracle.cut_off(fleet.processes[process]));
+                world.part(fleet.processes[process], fleet.servers[server]);
+            },
+            move |world, fleet| {
+                judge(|oracle| oracle.joined(fleet.processes[process]));
                 disturb(fleet, process);
                 world.join(fleet.processes[process], fleet.servers[server]);
             },

@@ -163,6 +163,10 @@ pub struct Oracle {
     left: BTreeMap<CallId, (u64, u64)>,
     /// By process: when something last went wrong around it.
     disturbed_at: BTreeMap<ProcessId, u64>,
+    /// Once for each of its servers that it does not reach.
+    cut_off: Vec<ProcessId>,
+    /// When it reached one again.
+    joined_at: BTreeMap<ProcessId, u64>,
     /// Processes that have ended by themselves: what their other tasks had, or had asked for, stays for its ttl.
     exited: BTreeSet<ProcessId>,
     /// What holds where nothing is wrong.
@@ -557,16 +561,41 @@ impl Oracle {
         }
     }
 
-    /// The manager of a process has shut down within so long. One that never had a lock has nothing
-    /// to give back.
-    pub fn on_shut_down(&mut self, process: ProcessId, took: Duration, error: Option<&LockError>) {
+    /// The manager of a process has shut down, which began then and took so long. One that never had a
+    /// lock has nothing to give back. Behind a partition it waits for answers: a request of a waiter may
+    /// have been granted.
+    pub fn on_shut_down(
+        &mut self,
+        process: ProcessId,
+        began: u64,
+        took: Duration,
+        error: Option<&LockError>,
+    ) {
         let mut calls = self.calls.values().filter(|known| known.process == process);
         let has_held = calls.any(|known| known.has_been_inside);
-        if !has_held && let Some(error) = error {
+        let has_been_cut_off =
+            self.cut_off.contains(&process) || self.joined_at.get(&process) >= Some(&began);
+        if has_held || has_been_cut_off {
+            return;
+        }
+        if let Some(error) = error {
             self.violated("calls that were refused owe nothing", error.to_string());
-        } else if !has_held && took > SHUT_DOWN {
+        } else if took > SHUT_DOWN {
             self.violated("calls that were refused owe nothing", format!("shut down after {took:?}"));
         }
+    }
+
+    /// A process reaches one of its servers no longer.
+    pub fn cut_off(&mut self, process: ProcessId) {
+        self.cut_off.push(process);
+    }
+
+    /// And reaches it again.
+    pub fn joined(&mut self, process: ProcessId) {
+        if let Some(at) = self.cut_off.iter().position(|other| *other == process) {
+            self.cut_off.swap_remove(at);
+        }
+        self.joined_at.insert(process, World::here().now());
     }
 
     /// Something goes wrong around these processes.

@@ -286,10 +286,10 @@ fn shut_down(fleet: &Fleet, number: usize, manager: Option<LockManager>) {
     let (process, runtime) = (fleet.processes[number], fleet.runtimes.borrow()[number][0]);
     let (Some(manager), false) = (manager, World::here().is_dead(process)) else { return };
     spawn(process, runtime, async move {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), World::here().now());
         let outcome = manager.shutdown(Duration::from_secs(5)).await;
         World::here().note(|| format!("process {} has shut down: {outcome:?}", process.0));
-        judge(|oracle| oracle.on_shut_down(process, start.elapsed(), outcome.as_ref().err()));
+        judge(|oracle| oracle.on_shut_down(process, began, start.elapsed(), outcome.as_ref().err()));
     });
 }
 
