@@ -194,6 +194,8 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
                 match due {
                     Due::Call(id) => call(plan, &fleet, &managers, id),
                     Due::Deed(deed) => deed(&world, &fleet),
+                    // That of a dead process ends with the others, behind the last call.
+                    Due::ShutDown(number) if world.is_dead(fleet.processes[number]) => {}
                     Due::ShutDown(number) => shut_down(&fleet, number, managers[number].take()),
                 }
             }
@@ -284,7 +286,7 @@ enum Due {
 /// The manager of a process ends in the middle of the run.
 fn shut_down(fleet: &Fleet, number: usize, manager: Option<LockManager>) {
     let (process, runtime) = (fleet.processes[number], fleet.runtimes.borrow()[number][0]);
-    let (Some(manager), false) = (manager, World::here().is_dead(process)) else { return };
+    let Some(manager) = manager else { return };
     spawn(process, runtime, async move {
         let (start, began) = (Instant::now(), World::here().now());
         let outcome = manager.shutdown(Duration::from_secs(5)).await;
