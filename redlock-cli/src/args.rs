@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 use std::ffi::OsString;
+#[cfg(feature = "serve")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 #[cfg(unix)]
@@ -175,6 +177,15 @@ pub(crate) enum Command {
     /// Ctrl-Z stops both: a command that is stopped for longer than its lease is ended.
     #[cfg(unix)]
     Run(RunArgs),
+    /// Serves pages that show the locks in a browser, live
+    ///
+    /// Prints the address when it listens, and ends on Ctrl-C: who holds which lock, who waits, and
+    /// who held it in the last minutes; the leaders, the ticks, the bodies that run once, and the
+    /// servers. It asks Redis while a browser shows a page, at most once a second.
+    ///
+    /// The pages only read, unless --allow-release is given.
+    #[cfg(feature = "serve")]
+    Serve(ServeArgs),
     /// Prints what a shell needs to complete command lines
     ///
     /// For bash: redlocked completions bash >~/.local/share/bash-completion/completions/redlocked
@@ -272,6 +283,23 @@ pub(crate) struct TopArgs {
     /// How long between two looks
     #[arg(help_heading = "Output", long, default_value = "1s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,
+}
+
+#[cfg(feature = "serve")]
+#[derive(clap::Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Where it listens. Another address than one of this machine alone needs --token-file
+    #[arg(long, default_value = "127.0.0.1:7380", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// A file with the password that a browser asks for, with any user name: one line of 16
+    /// characters at least, in a file that only its owner can read. A program sends it as
+    /// `Authorization: Bearer`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Lets the pages release locks, and clear the records of ticks and of bodies that run once.
+    /// Each such act has a line on standard error
+    #[arg(long)]
+    pub(crate) allow_release: bool,
 }
 
 #[derive(clap::Args, Debug)]

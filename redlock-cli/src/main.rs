@@ -19,6 +19,8 @@ mod release;
 mod run;
 #[cfg(unix)]
 mod screen;
+#[cfg(feature = "serve")]
+mod serve;
 mod server;
 mod show;
 mod stderr;
@@ -106,6 +108,8 @@ fn command(args: Args) -> Result<u8, Failure> {
             }
             #[cfg(unix)]
             Command::Run(args) => run::run(&server, args).await,
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => serve::serve(&server, &args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
         }

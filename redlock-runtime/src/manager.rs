@@ -149,7 +149,20 @@ impl LockManager {
         self.shared.closing.subscribe()
     }
 
-    pub(crate) fn prefix(&self) -> &str {
+    /// The start of each of its keys on the server: `lock:`, unless the
+    /// [builder](crate::LockManagerBuilder::prefix) says otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://prefix-example")?;
+    /// assert_eq!(locks.prefix(), "lock:");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn prefix(&self) -> &str {
         self.shared.engine.prefix()
     }
 
