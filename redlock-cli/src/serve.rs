@@ -66,11 +66,26 @@ pub(crate) async fn serve(server: &ServerArgs, args: &ServeArgs) -> Result<u8, F
     tokio::select! {
         outcome = async { axum::serve(listener, service).await } => outcome?,
         // Live pages never end by themselves.
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        interrupted = end() => interrupted?,
     }
     // What fails here is over with the process.
     let _ = locks.shutdown(Duration::from_millis(200)).await;
     Ok(OK)
+}
+
+/// Ctrl-C, or what a service manager sends.
+async fn end() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
 }
 
 fn read_token(file: &Path) -> Result<String, Failure> {

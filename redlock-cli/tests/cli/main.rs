@@ -7,6 +7,7 @@
 //! | `manual` | what do shells complete, and what do the manual pages say |
 //! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
 //! | `ending` | has the whole group ended before another client can have the lock |
+//! | `serving` | who may see the pages of `serve`, and how does it end |
 //! | `starting` | is the watchdog told of the command before that does anything |
 //! | `screen` | what does a person see in a terminal |
 //! | `captures` | does it fit terminals of 60, 80 and 120 columns |
@@ -25,6 +26,8 @@ mod reaching;
 mod running;
 #[cfg(unix)]
 mod screen;
+#[cfg(all(unix, feature = "serve"))]
+mod serving;
 #[cfg(target_os = "linux")]
 mod starting;
 mod tool;
