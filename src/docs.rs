@@ -6,7 +6,7 @@
 //! - **How-to**, what to choose: [which tool][which-tool], [options][options], [how many at
 //!   once][how-many], [ticks][ticks], [once][once], [a leader][leader], [tickets][tickets].
 //! - **How-to**, what to do: [the manager][manager], [your Redis client][your-redis],
-//!   [migrating][migrating], [operating][operating], [troubleshooting][troubleshooting],
+//!   [migrating][migrating], [operating][operating], [dashboard][dashboard], [troubleshooting][troubleshooting],
 //!   [tuning][tuning].
 //! - **Reference**: [the attribute][attribute], [errors][errors], [addresses][addresses],
 //!   [access rules][access-rules], [servers][servers], [the command line][command-line],
@@ -39,6 +39,9 @@ pages! {
     addresses: "addresses.md" => "Write the address of your Redis: each form that a manager, `REDLOCK_URL` and `REDIS_URL` accept.",
     command_line: "command-line.md" => "Show the locks on a server, take them away, and run any program under a lock.",
     comparison: "comparison.md" => "Compare redlocked with other crates that lock with Redis.",
+    // Its pictures: a page of the rustdoc has no file beside it.
+    #[cfg_attr(not(doctest), doc = include_str!("pictures.md"))]
+    dashboard: "dashboard.md" => "Look at locks in a browser: who holds each, who waits, and who held it in the last minutes, live.",
     design: "design.md" => "Understand the protocol that redlocked speaks with Redis, and the engine that speaks it.",
     errors: "errors.md" => "Look up what each `LockError` says, what it means, and what to do.",
     glossary: "glossary.md" => "Look up the words of these pages.",

@@ -18,7 +18,7 @@ const MODULES: &str = include_str!("docs.rs");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The papers of the repository that are no pages of the docs.
-const PAPERS: [&str; 8] = [
+const PAPERS: [&str; 9] = [
     "BENCHMARKS.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -26,6 +26,7 @@ const PAPERS: [&str; 8] = [
     "redlock-cli/README.md",
     "redlock-macros/README.md",
     "redlock-runtime/README.md",
+    "redlocked-dashboard/README.md",
     "redlocked-sqlx/README.md",
 ];
 
@@ -44,8 +45,14 @@ fn pages() -> io::Result<Vec<(String, String)>> {
 
 /// The sources of the published crates.
 fn sources() -> io::Result<Vec<String>> {
-    let folders =
-        ["src", "redlock-cli/src", "redlock-macros/src", "redlock-runtime/src", "redlocked-sqlx/src"];
+    let folders = [
+        "src",
+        "redlock-cli/src",
+        "redlock-macros/src",
+        "redlock-runtime/src",
+        "redlocked-dashboard/src",
+        "redlocked-sqlx/src",
+    ];
     let mut folders: Vec<_> = folders.map(|path| Path::new(ROOT).join(path)).into();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -120,13 +127,17 @@ fn every_link_between_pages_leads_to_the_same_place_in_the_rustdoc() -> io::Resu
         let files = inline_links(text).filter(|link| !link.starts_with('#') && !link.contains("://"));
         wrong.extend(files.map(|link| format!("{from}: `{link}` is no label: [words][options#how-long]")));
         for (label, target) in definitions(text) {
-            let there = definitions(LINKS).find(|(other, _)| *other == label).map(|(_, there)| there);
+            let there = definitions(LINKS)
+                .chain(definitions(PICTURES))
+                .find(|(other, _)| *other == label)
+                .map(|(_, there)| there);
             let (file, section) =
                 target.split_once('#').map_or((target, ""), |(file, section)| (file, section));
             let section = if section.is_empty() { String::new() } else { format!("#{section}") };
             let page = file.strip_prefix("docs/").unwrap_or(file).strip_suffix(".md").unwrap_or_default();
             let expected = match file {
                 "docs/hand-off.svg" => Some(format!("data:image/svg+xml,{}", percent_encoded(HAND_OFF))),
+                _ if file.ends_with(".png") => Some(as_data(file)?),
                 _ if file.ends_with("distributed_lock.md") => {
                     Some(format!("macro@crate::distributed_lock{section}"))
                 }
@@ -145,6 +156,23 @@ fn every_link_between_pages_leads_to_the_same_place_in_the_rustdoc() -> io::Resu
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     Ok(())
+}
+
+/// The labels of the pictures that are no text.
+const PICTURES: &str = include_str!("pictures.md");
+
+/// A picture below `docs/`, in Base64.
+fn as_data(file: &str) -> io::Result<String> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bytes = fs::read(Path::new(ROOT).join("docs").join(file))?;
+    let mut text = "data:image/png;base64,".to_owned();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().chain(&[0, 0]).take(3).fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+        let digits = (0..4).map(|at| char::from(DIGITS[bits >> (18 - 6 * at) & 63]));
+        text.extend(digits.take(three.len() + 1));
+        text.extend(std::iter::repeat_n('=', 3 - three.len()));
+    }
+    Ok(text)
 }
 
 const HAND_OFF: &str = include_str!("../docs/hand-off.svg");

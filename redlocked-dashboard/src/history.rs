@@ -137,7 +137,8 @@ pub(crate) struct History {
     pub(crate) gaps: Vec<(SystemTime, SystemTime)>,
     pub(crate) began: SystemTime,
     last: Option<(SystemTime, Option<LockInfo>)>,
-    /// Grows with each change of the holder: what a person has seen is told by it from what there is.
+    /// Grows with each change of the holder: a form that carries it names the holder that its page has
+    /// shown.
     pub(crate) change: u64,
 }
 

@@ -47,13 +47,10 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/live", get(live))
         .route("/release", post(release))
         .route("/clear", post(clear))
-        .route(
-            "/style.css",
-            get(async || asset("text/css; charset=utf-8", include_str!("../assets/style.css"))),
-        )
+        .route("/style.css", get(async || asset("text/css; charset=utf-8", include_str!("assets/style.css"))))
         .route(
             "/live.js",
-            get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/live.js"))),
+            get(async || asset("text/javascript; charset=utf-8", include_str!("assets/live.js"))),
         )
         .fallback(not_found)
         .layer(from_fn(with_headers))
@@ -170,10 +167,10 @@ struct Act {
     page_token: String,
     key: String,
     typed: String,
-    /// Of a release: how often the holder had changed when the page was made.
+    /// For a release: how often the holder had changed when the page was made.
     #[serde(default)]
     change: u64,
-    /// Of a record: `tick` or `once`.
+    /// For a record: `tick` or `once`.
     #[serde(default)]
     what: String,
 }
@@ -273,7 +270,7 @@ async fn release_seen(state: &State, act: &Act) -> Result<Result<String, &'stati
     for outcome in futures_util::future::join_all(ends).await {
         match outcome {
             Ok(released) => was_released |= released,
-            // A client of another kind has no name by which one holder is told from the next.
+            // A client of another kind has no token that tells one holder from the next.
             Err(LockError::InvalidRequest { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -17,7 +17,7 @@ use crate::live::{FRESH, Live, Seen};
 /// So many rows does a page have, so many questions does it ask each second.
 pub(crate) const MOST_ROWS: usize = 200;
 
-/// Of more locks with waiters than this, the page does not know which has the most.
+/// If more locks than this have waiters, the page does not know which has the most.
 const MOST_QUEUES: usize = 1_000;
 
 /// Between two walks over the keys of a server, at least; and with more keys than [`FEW`].

@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
-use kit::RedisServer;
+use kit::{Arguments, RedisServer, or_usage};
 use redlocked::{LockError, LockManager, distributed_lock, key};
 use redlocked_dashboard::Dashboard;
 use tokio::time::sleep;
@@ -176,17 +176,14 @@ impl Drop for Fleet {
     }
 }
 
-fn seconds() -> Result<Option<Duration>, Failed> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => Ok(None),
-        ["--seconds", seconds] => Ok(Some(Duration::from_secs(seconds.parse()?))),
-        _ => Err("usage: dashboard [--seconds N]".into()),
-    }
+fn seconds(mut arguments: Arguments) -> Result<Option<Duration>, String> {
+    let seconds = arguments.value("--seconds", "a number of seconds")?;
+    arguments.end()?;
+    Ok(seconds.map(Duration::from_secs))
 }
 
 fn run() -> Result<(), Failed> {
-    let limit = seconds()?;
+    let limit = or_usage(seconds(Arguments::of_this_process()), "usage: dashboard [--seconds N]");
     let given = std::env::var(URL).ok().filter(|url| !url.is_empty());
     let server = if given.is_some() { None } else { Some(RedisServer::start()) };
     let url = given.or(server.as_ref().map(RedisServer::url)).unwrap_or_default();

@@ -78,7 +78,7 @@ fn holder(lock: &LockInfo) -> String {
     }
 }
 
-/// Of several holders it is only known when they asked.
+/// For how long it is held. If there are several holders, it is only known when they asked.
 pub(super) fn held_for(lock: &LockInfo, now: SystemTime) -> Markup {
     let at_most = lock.holder().inside().is_some();
     html! {

@@ -176,7 +176,7 @@ fn colour(name: Option<&str>) -> u32 {
     name.map_or(0, |name| name.bytes().fold(0x811c_9dc5, hash) % COLOURS)
 }
 
-/// The same in words.
+/// Lists the last holds in words.
 fn last_holds(holds: &[&Hold], now: SystemTime) -> Markup {
     html! {
         details {

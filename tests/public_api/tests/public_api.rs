@@ -13,7 +13,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-const PACKAGES: [&str; 3] = ["redlock-runtime", "redlocked", "redlocked-sqlx"];
+const PACKAGES: [&str; 4] = ["redlock-runtime", "redlocked", "redlocked-dashboard", "redlocked-sqlx"];
 
 /// The folder with the JSON of rustdoc, with all features: a stable toolchain must be allowed to write it.
 fn documentation() -> PathBuf {
