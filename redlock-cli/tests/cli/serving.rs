@@ -27,7 +27,7 @@ fn ask(address: &str, request: &str, headers: &[&str], body: &str) -> String {
     } else {
         format!("Host: {address}\r\n")
     };
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let headers = headers.iter().fold(String::new(), |all, header| all + header + "\r\n");
     let length = body.len();
     write!(
         stream,
