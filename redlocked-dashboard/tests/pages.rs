@@ -107,13 +107,25 @@ fn what_others_have_written_is_text_and_secrets_are_not_shown() {
         let _: () = server.run("SET lock:x%queue%once 0|d|1|r|o|secret-result");
         let of_key: String = form_urlencoded::byte_serialize(key.as_bytes()).collect();
         let token: String = server.run(&format!("GET lock:{key}"));
+        let election = locks.election("cron").announce("<u>here</u>");
+        let leads = std::cell::Cell::new(false);
+        let mut led = Box::pin(election.lead(async |_| {
+            leads.set(true);
+            std::future::pending::<Result<(), LockError>>().await
+        }));
+        while !leads.get() {
+            let _ = tokio::time::timeout(SECOND / 100, &mut led).await;
+        }
+        let leaders = get(&app, "/leaders").await.text;
+        assert!(leaders.contains("&lt;u&gt;here&lt;/u&gt;"), "{leaders}");
         for page in PAGES
             .into_iter()
             .map(str::to_owned)
             .chain([format!("/lock?key={of_key}"), "/lock?key=foreign".to_owned()])
         {
             let text = get(&app, &page).await.text;
-            for never in ["<script>alert", "<i>somebody", "<b>bold", &token[..22], "secret-result"] {
+            for never in ["<script>alert", "<u>here", "<i>somebody", "<b>bold", &token[..22], "secret-result"]
+            {
                 assert!(!text.contains(never), "{never} on {page}: {text}");
             }
         }
@@ -281,7 +293,7 @@ fn a_long_list_has_its_first_rows_and_a_filter_finds_the_rest() {
         let text = get(&app, "/?q=K:24").await.text;
         assert!(text.contains("k:249") && !text.contains("k:000") && text.contains("10 held"), "{text}");
         let text = get(&app, "/?q=nothing").await.text;
-        assert!(text.contains("No lock is held that the filter “nothing” finds"), "{text}");
+        assert!(text.contains("</code> that the filter “nothing” finds"), "{text}");
     });
 }
 
@@ -302,6 +314,24 @@ fn keys_that_no_lock_can_have_are_refused_in_words() {
         }
         assert_eq!(get(&app, "/nothing").await.status, StatusCode::NOT_FOUND);
         assert_eq!(post(&app, "/leaders", &[], &[]).await.status, StatusCode::METHOD_NOT_ALLOWED);
+    });
+}
+
+#[test]
+fn a_server_that_refuses_is_shown_with_its_reason() {
+    let server = RedisServer::start();
+    let _: () = server.run("ACL SETUSER ops on >word allkeys allchannels +@all -scan -info");
+    let url = server.url().replace("redis://", "redis://ops:word@");
+    runtime().block_on(async {
+        let locks = LockManager::builder(url).allow_eviction(true).connect().await.unwrap();
+        let app = Dashboard::new(&locks).router();
+        let list = get(&app, "/").await;
+        assert_eq!(list.status, StatusCode::BAD_GATEWAY, "{}", list.text);
+        assert!(list.text.contains("Redis refuses.") && list.text.contains("scan"), "{}", list.text);
+        // One key needs neither.
+        assert_eq!(get(&app, PAGES[1]).await.status, StatusCode::OK);
+        let server = get(&app, "/server").await;
+        assert!(server.text.contains("the access rules do not grant <code>+info</code>"), "{}", server.text);
     });
 }
 

@@ -483,6 +483,7 @@ fn a_waiter_that_fits_enters_where_an_operator_has_ended_another_one() {
             drop(first);
             drop(second.join().unwrap());
         });
+        eventually("the other one learns it", || !large.is_held());
         assert_eq!(
             (large.lost_reason(), small.lost_reason()),
             (Some(LostReason::Revoked), Some(LostReason::Revoked))

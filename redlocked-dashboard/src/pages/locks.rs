@@ -10,13 +10,13 @@ use crate::live::Seen;
 use crate::state::{LockRow, Rows};
 use crate::text::{ago, printable, process, since, since_then, span as length, together};
 
-pub(super) fn render(base: &str, filter: &str, seen: &Seen<Rows<LockRow>>) -> Rendered {
+pub(super) fn render(base: &str, prefix: &str, filter: &str, seen: &Seen<Rows<LockRow>>) -> Rendered {
     shown("Locks", seen, |Rows { rows, count }, at| {
         let waiters: u64 = rows.iter().map(|row| u64::from(row.lock.waiters())).sum();
         html! {
             h1 { "Locks " span.count { (count) } }
             @if rows.is_empty() {
-                p.note { "No lock is held" @if !filter.is_empty() { " that the filter “" (printable(filter)) "” finds" } "." }
+                p.note { "No lock is held under the prefix " code { (printable(prefix)) } @if !filter.is_empty() { " that the filter “" (printable(filter)) "” finds" } "." }
             } @else {
                 table.cards {
                     caption { (count) " held, " (waiters) " callers wait" }

@@ -219,7 +219,9 @@ fn more(shown: usize, count: usize) -> Markup {
 
 pub(crate) async fn render(state: &Arc<State>, base: &str, page: &Page) -> Rendered {
     match page {
-        Page::Locks { filter } => locks::render(base, filter, &state.list(filter).await),
+        Page::Locks { filter } => {
+            locks::render(base, state.locks.prefix(), filter, &state.list(filter).await)
+        }
         Page::Lock { key, window } => {
             let seen = state.details(key).await;
             lock::render(state, base, key, *window, &seen)

@@ -63,6 +63,12 @@ impl Browser {
     }
 
     fn send(&mut self, method: &str, params: &Value) -> Value {
+        self.ask(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Its answer, or the error that it gives: on the way from one document to the next, a question
+    /// about the first has no answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.id += 1;
         let mut request = json!({ "id": self.id, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -76,8 +82,10 @@ impl Browser {
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             // Others are events.
             if answer["id"] == json!(self.id) {
-                assert_eq!(answer["error"], Value::Null, "{method}");
-                return answer["result"].clone();
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }
@@ -95,11 +103,8 @@ impl Browser {
     pub(crate) fn open(&mut self, url: &str) {
         let went = self.send("Page.navigate", &json!({ "url": url }));
         assert_eq!(went["errorText"], Value::Null, "{url}");
-        let is_there =
-            json!({ "expression": "document.readyState === 'complete' && location.href !== 'about:blank'" });
-        eventually("the document is there", || {
-            self.send("Runtime.evaluate", &is_there)["result"]["value"] == json!(true)
-        });
+        let is_there = "document.readyState === 'complete' && location.href !== 'about:blank'";
+        self.waits_for("the document is there", is_there);
     }
 
     pub(crate) fn without_javascript(&mut self, is_off: bool) {
@@ -116,13 +121,20 @@ impl Browser {
 
     /// What a person reads on the page.
     pub(crate) fn text(&mut self) -> String {
-        self.run("document.body?.innerText ?? ''").as_str().unwrap().to_owned()
+        let text = json!({ "expression": "document.body?.innerText ?? ''", "returnByValue": true });
+        let ran = self.ask("Runtime.evaluate", &text).unwrap_or_default();
+        ran["result"]["value"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// True when this JavaScript returns that; false between two documents.
+    fn is(&mut self, script: &str) -> bool {
+        let script = format!("(() => {{ try {{ return {script} }} catch {{ return false }} }})()");
+        let ran = self.ask("Runtime.evaluate", &json!({ "expression": script, "returnByValue": true }));
+        ran.is_ok_and(|ran| ran["result"]["value"] == json!(true))
     }
 
     pub(crate) fn waits_for(&mut self, what: &str, script: &str) {
-        // Between two documents there is no body.
-        let script = format!("(() => {{ try {{ return {script} }} catch {{ return false }} }})()");
-        eventually(what, || self.run(&script) == json!(true));
+        eventually(what, || self.is(script));
     }
 
     /// Keeps a picture of the whole page as `target/dashboard/<name>.png`.

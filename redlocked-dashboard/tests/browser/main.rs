@@ -115,7 +115,7 @@ fn a_lock_is_released_by_typing_its_key() {
     let guard = service.locks.lock("stock:42").acquire_blocking().unwrap();
     let types = |key: &str| {
         format!(
-            "document.querySelector('[name=typed]').value = '{key}'; document.querySelector('.act button').click()"
+            "document.querySelector('[name=typed]').value = '{key}'; setTimeout(() => document.querySelector('.act button').click())"
         )
     };
     browser.open(&format!("{}/lock?key=stock%3A42", service.base));
@@ -138,7 +138,7 @@ fn a_key_that_is_a_script_is_text() {
     browser.open(&service.base);
     browser.waits_for("it is live", "document.getElementById('state').textContent === 'live'");
     assert!(browser.text().contains(key), "{}", browser.text());
-    browser.run("document.querySelector('th a.key').click()");
+    browser.run("setTimeout(() => document.querySelector('th a.key').click())");
     browser.waits_for(
         "its page is there",
         "document.querySelector('h1')?.innerText.startsWith('<script>') ?? false",

@@ -169,6 +169,7 @@ fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
     let _ = (released_in_background, awaited);
     let _ = (shared, permits, permits_of_an_expression, take, take_of_an_expression);
+    let _ = (rate, rate_of_an_expression, rate_of_a_block);
     let _ =
         (tick, tick_of_a_scheduler, tick_of_another_type::<u32>, tick_of_an_expression, tick_that_never_ends);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
