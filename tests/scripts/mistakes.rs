@@ -50,7 +50,6 @@ const MISTAKES: &[Mistake] = &[
     mistake("includes/counted", "taken, most = taken + weight_of(members[i])", "taken, most = taken + 1", random),
     mistake("includes/counted", "local taken, most = weight, number", "local taken, most = weight, least(number, limit)", random),
     mistake("includes/counted", "if most ~= 0 and taken > most then return i - 1 end", "do return i - 1 end", random),
-    mistake("includes/counted", "if limit == 1 and number ~= 1 then read_limits() end", "", counted::a_waiter_is_told_when_enough_permits_are_free),
     mistake("commands/acquire_counted", "taken + (tonumber(its_weight) or 1)", "taken + 1", random),
     mistake("commands/acquire_counted", "if weight ~= '' and its_least ~= '1' then", "if false then", counted::one_that_takes_several_permits_counts_for_as_many_whatever_way_it_enters),
     mistake("commands/acquire_counted", "string.find(number, 'x', 1, true) and '1' or number", "string.match(number, '%d+')", random),
