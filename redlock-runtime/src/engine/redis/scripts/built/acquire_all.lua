@@ -485,7 +485,7 @@ local function makes_room(number, weight)
   local missing = inside + extra + weight - math.max(least(number, limit), 1)
   -- The first that leaves makes room for one.
   if missing <= 1 then return 0 end
-  -- Who leaves may have allowed the fewest: how many may be inside is told by those that stay, from the last that ends.
+  -- Who leaves may have allowed the fewest: those that stay say how many may be inside, from the last that ends.
   local members = redis.call('ZRANGE', holders, 0, -1)
   local taken, most = weight, number
   for i = #members, 1, -1 do
