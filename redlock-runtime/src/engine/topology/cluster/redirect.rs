@@ -142,6 +142,11 @@ impl Cluster {
                 self.try_later(now, Deferred { in_flight, id, request }, reason);
                 return None;
             }
+            // The lock table would send it as a first request, whose reply is read without the doubt.
+            Reply::Refused(refusal) if in_flight.unanswered && refusal.is_asked_again() => {
+                self.defer(now, Deferred { in_flight, id, request });
+                return None;
+            }
             reply => after_a_break(in_flight.unanswered, request.action, reply),
         };
         if !matches!(reply, Reply::Refused(_)) {
@@ -305,6 +310,27 @@ mod tests {
         let waits = cluster.slot_queues.get_mut(&slot).map(|queue| queue.take_overdue(late, LIMIT));
         let [deferred] = &waits.unwrap_or_default()[..] else { unreachable!("it waits") };
         assert!(deferred.in_flight.unanswered, "so that one that finds no lock counts as done");
+    }
+
+    /// As with the reply 2 of release.lua, where the first release has freed the lock.
+    #[test]
+    fn a_release_that_may_have_been_done_is_still_in_doubt_when_its_script_continues() {
+        let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
+        let mut cluster = Cluster::new(nodes.unwrap_or_else(|_| unreachable!("no seed is malformed")), LIMIT);
+        let (now, slot) = (Moment::now(), Slot::of("lock:k"));
+        for refusal in [Refusal::Unfinished, Refusal::NoScript] {
+            let in_flight =
+                InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered: true, asking: false };
+            cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
+            let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
+            let request = Request::new(action, name, token, LIMIT);
+            let told = cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, Reply::Refused(refusal));
+            assert!(told.is_none(), "{told:?}");
+            let queue = cluster.slot_queues.get_mut(&slot);
+            let ready = queue.map(|queue| queue.take_ready(now)).unwrap_or_default();
+            let [deferred] = &ready[..] else { unreachable!("it is sent again at once") };
+            assert!(deferred.in_flight.unanswered, "so that one that finds no lock counts as done");
+        }
     }
 
     #[test]
