@@ -658,3 +658,20 @@ fn one_that_takes_several_enters_when_the_one_leaves_that_allowed_the_fewest() {
             .with_call(170, 2, What::Hold(heavy))
     });
 }
+
+/// Its process was no longer allowed to publish, so it entered without the queue, where its place stayed. The next request of
+/// another process let it in a second time, for a claim, which ended its lease.
+#[test]
+fn a_holder_whose_place_is_still_in_the_queue_keeps_its_lease() {
+    holds(|seed| {
+        let first = Hold { allows: 2, hold: 300, ..Hold::of(0) };
+        let second = Hold { allows: 3, ttl: 10_000, hold: 3_500, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(100, 0, What::Hold(first))
+            .with_call(250, 1, What::Hold(Hold { wait: Some(8_000), ..Hold::of(0) }))
+            .with_call(280, 0, What::Hold(Hold { wait: Some(8_000), ..second }));
+        plan.length = 10_000;
+        plan.faults.push((200, Fault::Forbid(0, "publish", 8_000)));
+        plan
+    });
+}

@@ -645,7 +645,9 @@ local function add_holders()
   local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
   -- What was there before, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
-  local added = type(redis.pcall('ZADD', holders, unpack(entering))) ~= 'table'
+  -- One that is inside already keeps its lease: it may have entered without the queue, where its process could not notify, and left
+  -- its place behind.
+  local added = type(redis.pcall('ZADD', holders, 'NX', unpack(entering))) ~= 'table'
   -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
@@ -653,7 +655,7 @@ local function add_holders()
     -- This or the next one runs into the same error again.
     redis.call('PEXPIRE', lock, px)
   end
-  if not added then redis.call('ZADD', holders, unpack(entering)) end
+  if not added then redis.call('ZADD', holders, 'NX', unpack(entering)) end
   if is_undone then
     -- The server allows now what it has just refused. The lock is gone.
     redis.call('DEL', holders)
