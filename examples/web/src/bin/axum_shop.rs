@@ -15,6 +15,7 @@ use std::error::Error;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::response::Result;
 use axum::routing::post;
 use redis::AsyncCommands;
 use redlocked::{LockManager, distributed_lock};
@@ -29,7 +30,7 @@ struct Shop {
 /// Sells one piece. Over all instances of the shop, one request at a time runs this for
 /// an article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
-async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::response::Result<String> {
+async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> Result<String> {
     let broken = |_| StatusCode::BAD_GATEWAY;
     let mut stock = shop.stock.get_multiplexed_async_connection().await.map_err(broken)?;
     let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(broken)?;
