@@ -155,7 +155,7 @@ async fn not_found(
     OriginalUri(original): OriginalUri,
     inner: Uri,
 ) -> Response {
-    // Of a path that is no page, nothing says where the pages begin.
+    // A path that is no page does not show where the pages begin.
     let base = base(&state, &original, &inner);
     let text = "There is no page of this name.";
     Rendered::message(StatusCode::NOT_FOUND, "No such page", text).into_document(&base, &Page::Server)

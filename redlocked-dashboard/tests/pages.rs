@@ -237,7 +237,7 @@ fn while_redis_is_away_the_last_state_is_shown_and_the_page_comes_back() {
                 break;
             }
         }
-        // Of what was never seen there is nothing to show.
+        // The page has nothing to show for a lock that was never read.
         let answer = get(&app, "/lock?key=other").await;
         assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{}", answer.text);
         server.restart();

@@ -107,7 +107,7 @@ impl FenceTable {
                  ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE f.fence <= excluded.fence"
             )
         };
-        // Of several that make it at once, PostgreSQL refuses all but one, also with `IF NOT EXISTS`.
+        // If several clients create the table at once, PostgreSQL refuses all except one, also with `IF NOT EXISTS`.
         let create_in_postgres = format!(
             "DO $$ BEGIN {}EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN NULL; END $$",
             create(include_str!("tables/postgres.sql"), &standard)

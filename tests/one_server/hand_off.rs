@@ -216,7 +216,7 @@ fn a_deaf_waiter_costs_the_others_one_claim() {
 fn an_expired_lock_goes_to_the_head_of_its_queue() {
     let server = RedisServer::start();
     let locks = connect(&server);
-    // Of a holder that has ended.
+    // This holder has exited.
     let _: String = server.run("SET lock:k AAAAAAAAAAAAAAAAAAAAAA@gone:1 PX 400");
     let waiter = queued(&server, &locks, SECOND);
     // A caller cannot overtake: one try at a free lock with a queue hands it to the first waiter.

@@ -203,7 +203,7 @@ fn a_killed_holder_is_followed_when_its_ttl_has_passed() {
         quickest = quickest.min(after);
         (holder, fence) = (next, next_fence);
     }
-    // Of three, on a busy machine.
+    // The quickest of three attempts, because the machine may be busy.
     assert!(
         quickest <= Duration::from_millis(TTL) + SECOND,
         "the next worker waits at most for the ttl: {quickest:?}"

@@ -253,7 +253,7 @@ fn a_reader_behind_a_writer_hears_of_the_reader_that_is_inside_and_of_the_writer
                     assert!(text.contains(words), "{text}");
                 }
             }
-            // Of one that wants it alone, the reader is in the way.
+            // An exclusive caller gets the reader as the holder.
             let other = there.lock("k").acquire_blocking().unwrap_err();
             assert_eq!(other.holder().and_then(Holder::function), Some("read"), "{other}");
             assert_eq!(other.holder().and_then(Holder::waiter_name), None, "{other}");
@@ -477,7 +477,7 @@ fn a_waiter_that_fits_enters_where_an_operator_has_ended_another_one() {
             queued(&there, 1);
             assert!(large.is_held() && first.is_held());
             eventually("it learns it", || !small.is_held());
-            // Of ten, the second needs seven: it waits for both.
+            // The second caller needs seven of ten permits: it waits for both.
             assert!(revoke(&there, "large"));
             queued(&there, 1);
             drop(first);
@@ -1101,7 +1101,7 @@ fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
                 let locks = managers[number % processes].clone();
                 calls.spawn(async move {
                     for round in 0..rounds {
-                        // Of readers, each fifth call is a writer's.
+                        // Each fifth call of the readers is a writer's.
                         let request = match permits {
                             0 if (number + round) % 5 == 0 => locks.lock("k"),
                             0 => locks.lock("k").shared(),

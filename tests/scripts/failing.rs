@@ -120,7 +120,7 @@ impl Request {
             Value::Array(parts) if self.script == "acquire_all" => {
                 parts.iter().all(|part| matches!(part, Value::Int(_)))
             }
-            // Of a tick.
+            // The answer of a tick.
             Value::Array(parts) => {
                 matches!(parts[..], [Value::BulkString(_), Value::Int(fence)] if fence >= 0)
             }
@@ -819,7 +819,7 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     }
     let answer = w.run(&request).unwrap_or_else(|error| panic!("the same request fails again: {error}"));
     w.believe(&request, &answer);
-    // Of a call for two locks, nobody waits for the second.
+    // Nobody waits for the second lock of a call for two.
     let other: Option<String> = w.scripts.run(&["GET", OTHER]);
     assert!(other.is_none_or(|other| was_there.iter().any(|who| other.starts_with(&who.token))));
     w.scripts.run::<i64>(&["DEL", OTHER]);

@@ -230,7 +230,7 @@ pub(crate) fn a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once() {
         let left = lasts(&mut scripts);
         assert!((least..=least + 200).contains(&left), "{ttl} {how}: {left}");
     }
-    // That of a runner before it, and of a body that is done, is as it was.
+    // The record of an earlier runner, or of a body that is done, does not change.
     let record: String = scripts.run(&["GET", ONCE]);
     for of_another in
         [record.replace(&runner(&runs), &runner(&other)), record.replacen("|s|", "|d|", 1), String::new()]

@@ -190,7 +190,7 @@ fn numbers_grow_when_the_slot_gets_older_data() {
     let mut last = locks.lock(key).run_value_blocking(LockGuard::fencing_token).unwrap();
     let clock = node.run::<Vec<String>>(&format!("KEYS {prefix}*%clock")).remove(0);
     for round in 0..40 {
-        // Of three seconds ago; or the server's time was ahead by an hour.
+        // The clock is three seconds old, or the server's time was ahead by an hour.
         if round % 2 == 0 {
             let _: String = node.run(&format!("SET {clock} {}", last - 3_000_000));
         } else {

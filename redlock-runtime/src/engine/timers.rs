@@ -190,7 +190,7 @@ mod tests {
         for id in 1..10_000 {
             timers.set(id, at(30 + id));
             timers.set(id, None);
-            // The same one at the same time, and one that moves.
+            // Sets one timer again for the same time, and moves another one.
             timers.set(10_000, at(30));
             timers.set(10_000, None);
             timers.set(10_001, at(30_000 - id));

@@ -164,8 +164,8 @@ impl Commands {
                 Phase::Waiting => {
                     let process = self.plan.calls[*id].process;
                     waiters.extend(hold.keys.iter().map(|key| (process, *key)));
-                    // Of several keys it may have all but one, and asks for all again when
-                    // `max_hold` ends the first of those.
+                    // A call for several keys may hold all except one, and asks for all again when
+                    // `max_hold` ends the first of its locks.
                     let others = self.count(*id) - 1;
                     let again = if others > 0 { others * HOLD + LEAVES + CALL } else { 0 };
                     rate += others * renewals + hold.max_hold.map_or(0, |most| again / most);

@@ -194,7 +194,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
                 match due {
                     Due::Call(id) => call(plan, &fleet, &managers, id),
                     Due::Deed(deed) => deed(&world, &fleet),
-                    // That of a dead process ends with the others, behind the last call.
+                    // The manager of a dead process ends with the others, after the last call.
                     Due::ShutDown(number) if world.is_dead(fleet.processes[number]) => {}
                     Due::ShutDown(number) => shut_down(&fleet, number, managers[number].take()),
                 }

@@ -339,7 +339,7 @@ impl<G: Environment> Chaos<G> {
                 left.push(format!("{} cannot be taken: {error}", key(number)));
             }
         }
-        // That of a tick is kept for longer than a run.
+        // The record of a tick outlasts a run.
         left.extend(self.left_after(Duration::ZERO, |name| !name.contains("%queue%tick")));
         left.sort_unstable();
         left.dedup();

@@ -328,7 +328,7 @@ fn what_a_server_says_of_itself_is_read_in_the_same_way() {
             both.compare(&mut client, "RESP3", command);
         }
     }
-    // Of long texts, the fields that we read.
+    // Compares only the fields of long texts that we read.
     for (command, fields) in [
         (&["INFO", "memory"][..], &["maxmemory:", "maxmemory_policy:"][..]),
         (&["INFO", "server"], &["run_id:", "uptime_in_seconds:", "redis_version:"]),

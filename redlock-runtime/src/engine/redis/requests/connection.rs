@@ -267,7 +267,7 @@ impl RedisConnection {
                 Reply::Refused(Refusal::Unfinished) => self.encoder.may_be_counted(&request.name),
                 Reply::Acquire(verdict) if request.fenced => {
                     if let Some(fence) = verdict.fence() {
-                        // That of a counted lock is as old as the phase that its caller enters.
+                        // A caller that enters a counted lock gets the fencing token of its phase, which may be old.
                         if !request.kind.is_counted() {
                             self.fences.learn(sent, now, fence);
                         }

@@ -279,7 +279,7 @@ impl Encoder {
                 self.session.keyspace.write_tick(command, &request.name);
                 command
             }
-            // Of an observer, and below of a waiter: the server tells when this changes.
+            // An observer watches this key, and below a waiter watches the lock: the server publishes its next change.
             Action::WatchLeader => {
                 command.arg("EXISTS");
                 self.session.keyspace.write_leader(command, &request.name);

@@ -38,7 +38,7 @@ fn expire_in(call: &mut Call<'_>, unit: i64, name: &str) -> Answer {
     let Some(expires) = length else {
         return Err(invalid_expire(call, name).into());
     };
-    // Of the options, the scripts use this one.
+    // The scripts use this option alone.
     let only_later = call.words.get(3).is_some_and(|option| option.eq_ignore_ascii_case(b"GT"));
     let (database, key) = (call.database(), &call.words[1]);
     let Some(entry) = call.state.get(database, key) else {
