@@ -1,46 +1,47 @@
--- Takes a lock for a body that runs once, unless it is done.
+-- Takes a lock for a body that runs once, unless the body is done.
 -- KEYS[1] to KEYS[5] as in acquire.lua, KEYS[6] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
 -- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
 -- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
--- Returns what acquire.lua returns, or {6, kept, the result} of a body that is done, {5, kept} when the record is of another
--- request, {7, kept, since when in ms, its owner} of a body that was interrupted. `kept` is 1 when the caller has to release the
--- lock or its place in the queue, and 0 when it has neither.
--- The record of a body that runs lasts for the lease longer: renew_once.lua prolongs it.
--- It looks whenever it asks: one that has waited, or was granted the lock by a push, has not seen what was done meanwhile.
+-- Returns what acquire.lua returns, or {6, kept, the result} for a body that is done, {5, kept} if the record is of
+-- another request, {7, kept, since when in ms, its owner} for a body that was interrupted. `kept` is 1 if the caller
+-- has to release the lock or its place in the queue, and 0 if it has neither. While the body runs, the record lasts
+-- longer than its lease: renew_once.lua prolongs it. Each call reads the record, because a caller that has waited, or
+-- got the lock by a push, does not know what was stored meanwhile.
 -- Idempotent by token, as acquire.lua.
 local record = KEYS[6]
--- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
--- client finds it free. So does the key of a counted lock.
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
 local GRACE = 100
--- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
--- Access rules may forbid GETRANGE; any error of GET is raised.
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, '0', '512')
   if type(value) == 'table' then return redis.call('GET', key) end
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
--- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
--- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
--- looks for waiters only when there are some.
--- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
--- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+-- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
+-- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
+-- only if there are some.
+-- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
+-- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
--- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
--- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time of its grant
+-- with the `=`, or ''. Returns nil, 0, '' for the value of a foreign client, which is never marked.
 local function parse(value)
   if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
--- What is known of a body that runs once: the record beside its lock.
--- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one that is done; since when,
--- in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the token without its secret; of one that is
--- done the result; of one that runs again because its result could not be decoded, until when the record of that result lasts in ms
--- since 1970, and that record: the result is not lost if the body fails. `|` stands between them.
+-- Reads and writes the record of a body that runs once, beside its lock.
+-- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one
+-- that is done; since when, in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the
+-- token without its secret; the result of a body that is done; for a body that runs again because its result could not
+-- be decoded, until when the record of that result lasts, in ms since 1970, and that record: so the result is not lost
+-- if the body fails. `|` separates them.
 --- @with record
 
 local RECORD = '^([^|]*)|([sd])|(%d+)|(%x+)|([^|]*)|()'
@@ -50,7 +51,7 @@ local function ms_of_server()
   return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Returns a table of these, or false, or nil for a value that is none.
+-- Returns the record as a table, false if there is none, or nil if the value is not a record.
 local function recorded()
   local value = redis.call('GET', record)
   if not value then return false end
@@ -79,40 +80,42 @@ end
 
 local NO_RECORD = 'ERR the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix'
 local function acquire(KEYS, ARGV)
--- Takes a lock that is free or that this token holds already; else joins its queue.
+-- Takes a lock that is free or that this token holds already; otherwise joins its queue.
 -- KEYS[1] the lock
 -- KEYS[2] its queue: see member.lua
 -- KEYS[3] the clock of fencing tokens, one per server
 -- KEYS[4] the claim: see set_lock.lua
--- KEYS[5] the holders of a counted lock: see counted.lua. A caller that knows of none leaves them out, and calls again where there are some
+-- KEYS[5] the holders of a counted lock: see counted.lua. A caller that does not know of holders leaves the key out,
+-- and calls again if the lock has some
 -- ARGV[1] token   ARGV[2] ttl in ms
--- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
---         queue, unless ARGV[5] waiters do already; 'join_again': the same, of an attempt that may have
---         a place already, so that it must not pass those in front; 'again': has waited in the queue;
---         'rejoin': has waited, and all others of its inbox ask again, too
--- ARGV[4] inbox: the channel that the caller subscribes to; empty for one try   ARGV[5] so many may wait   ARGV[6] the floor of fence.lua
+-- ARGV[3] '0': one try; 'late': one try of a caller that has asked before; 'join': may wait in the queue, unless
+--         ARGV[5] waiters do already; 'join_again': as 'join', for an attempt that may have a place already, so that it
+--         must not pass the waiters in front; 'again': has waited in the queue; 'rejoin': has waited, and all others of
+--         its inbox ask again, too
+-- ARGV[4] inbox: the channel that the caller subscribes to; empty for one try   ARGV[5] how many may wait   ARGV[6] the
+-- floor of fence.lua
 -- ARGV[7] its kind: 'unfenced', it draws no fencing token; 'once', its body runs once
--- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call
---         again has to go on, or {0, the holder's token, what is left of its lease in ms (-1: no
---         expiry), server time in us, waiters in front (-1: not queued), when it was granted in
---         seconds, or '' when that is the time in its token; of a counted lock what who_keeps_out returns}.
--- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
--- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
--- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
+-- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} if the caller has to call again, or
+--         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front
+--         (-1: not queued), when it was granted in seconds, or '' if that is the time in its token; for a counted lock
+--         what who_keeps_out returns}.
+-- Idempotent by token: for the holder, a second call renews, so a caller can ask again after a lost reply, and measures
+-- its lease from the latest request. A waiter keeps its place. A waiter that asks again gets the lock for a claim only:
+-- its process may be stuck although its connection is open. A request that arrives late never shortens a lease.
 -- Draws a fencing token.
 -- clock: the key of the clock of fencing tokens, one per server
--- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token that the
---        caller has seen, and a half: the clock is raised above it, whatever the server's time is.
--- No fencing token is less, unless the clock has lost its data: below all times of this age, in us.
+-- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token
+--         that the caller has seen, and a half: the clock is raised above it, even above the server's time.
+-- No fencing token is less, unless the clock has lost its data. In us since 1970: a time long before this one.
 local LEAST = 1000000000000000
--- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
--- Behind it, `seconds` has those of it.
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. It is one time for the
+-- whole script. Sets `seconds` to its seconds.
 local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
-    -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
+    -- Nine in ten times it has six digits. Each new text costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
     seconds = seconds_and_micros[1]
     now = seconds .. micros
@@ -120,7 +123,7 @@ local function time()
   return now
 end
 
--- A raised clock stays this far below the server's time, in us: room for reserve.lua.
+-- A raised clock stays this far below the server's time, in us. This leaves room for reserve.lua.
 local BEHIND = 10000
 
 -- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
@@ -136,7 +139,7 @@ local function next_fence(clock, floor)
     if least % 1 > 0 then now = math.max(now, least + 0.5) end
     if fence < now then
       fence = now
-      -- In two parts, each of which is an integer on any server: %.0f takes longer.
+      -- In two parts, each of which is an integer on any server, because %.0f takes longer.
       local rest = fence % 1000000000
       redis.call('SET', clock, string.format('%d%09d', (fence - rest) / 1000000000, rest))
     end
@@ -144,7 +147,8 @@ local function next_fence(clock, floor)
   return fence
 end
 
--- The short way, for a free key and the first request of an attempt, or one without a queue. Equals the long way below.
+-- The short way, for a free key and the first request of an attempt, or for a caller that does not wait. It has the
+-- same effect as the long way below.
 if ARGV[7] ~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')
   and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   local counted, fence = pcall(next_fence, KEYS[3], ARGV[6])
@@ -159,7 +163,7 @@ local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
 if value == '' and redis.call('EXISTS', KEYS[1]) == 0 then value = false end
 
--- An unfenced caller comes here only when others wanted the lock, too: it looks before it tries.
+-- An unfenced caller calls this script only if others want the lock, too: so it reads before it tries.
 if not value and ARGV[7] == 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join') then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return 0
@@ -168,7 +172,7 @@ end
 local lock, queue, clock, claim, holders = unpack(KEYS)
 local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
 inbox, kind = inbox or '', kind or ''
--- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+-- Returns the rest of the lease for a PTTL in ms. If it is negative, the key does not expire, or does not exist.
 local function without_grace(pttl, grace)
   return pttl < 0 and pttl or math.max(pttl - grace, 0)
 end
@@ -177,16 +181,17 @@ end
 local function set_mark(value, pttl, holder, grace)
   if not holder or grace > 0 then return end
   if pttl < 0 then return redis.call('SET', lock, value .. '!') end
-  -- As text: the server takes longer over a number than over the rest of the mark.
+  -- As text, because the server takes longer for a number than for the rest of the mark.
   redis.call('SET', lock, value .. '!', 'PX', string.format('%d', pttl + GRACE))
 end
--- The member of the queue that the caller is: see read.lua.
+-- The member of the caller in the queue: see read.lua.
 --- @with token, ttl, inbox, kind
 local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)
--- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
--- stay forever: without this waiter, it has that of the others, or is gone.
+-- Puts the caller, `me`, into the queue, behind these waiters, also if the clock was set back. If the server refuses
+-- the expiry of the queue, the caller leaves it again: otherwise, the queue would stay forever.
 --- @with queue, me
--- In ms, as text. The queue of crashed waiters expires; live waiters ask again much sooner.
+-- How long a queue lasts after the last request, in ms, as text. The queue of crashed waiters expires; live waiters ask
+-- again much sooner.
 local QUEUE_TTL = '60000'
 local function add_waiter(waiters)
   redis.call('ZADD', queue, time(), me)
@@ -200,8 +205,8 @@ local function add_waiter(waiters)
   redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
 end
 
--- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. Equals the long way
--- below. The first byte of the value of a counted lock is a %. A token has none.
+-- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. It has
+-- the same effect as the long way below. The value of a counted lock begins with a %, which no token contains.
 local COUNTED = 37
 if how == 'join' and value then
   local holder, grace, granted = parse(value)
@@ -221,22 +226,22 @@ if how == 'join' and value then
 end
 
 local leaves = false
--- How the caller asks for a lock.
+-- Says how the caller asks for a lock.
 -- how: see acquire.lua
 --- @with how
 local waits = how ~= '0' and how ~= 'late'
 local joins = how == 'join' or how == 'join_again'
 local has_waited = waits and not joins
--- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
--- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
--- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
--- itself, with this inbox, is not stuck.
+-- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
+-- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
+-- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
+-- process does not ask. A process that hands a lock to itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
--- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
--- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
--- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
--- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
--- that allows any number; score: order of arrival.
+-- Returns token, ttl, inbox and kind of a waiter ('' for one that draws a fencing token); nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and then
+-- |unfenced for a waiter that draws no fencing token, or |once for a waiter whose body runs once, which asks again when
+-- a push grants it the lock, or |n5 for a waiter that allows five at a time, itself included, or |n0 for one that
+-- allows any number. Score: order of arrival.
 local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
 local function read(member)
   return string.match(member or '', MEMBER)
@@ -247,16 +252,16 @@ end
 local function notify(inbox, text)
   return redis.pcall('PUBLISH', inbox, text)
 end
--- Returns the first waiter of another process than that of the first two.
+-- Returns the first waiter that is of another process than the first two.
 --- @with queue
--- Members that are read together.
+-- How many members one command reads.
 local TOGETHER = 250
 local function first_behind(their_inbox)
   local its, from, to = '|' .. their_inbox, 2, 5
   while from <= TOGETHER do
     local members = redis.call('ZRANGE', queue, from, to)
     for i = 1, #members do
-      -- Most are of that process. A pattern takes longer than the rest of the call.
+      -- Most members are of that process. A pattern takes longer than the rest of the call.
       local member = members[i]
       local _, ends = string.find(member, its, 1, true)
       local behind = ends and string.byte(member, ends + 1)
@@ -266,7 +271,7 @@ local function first_behind(their_inbox)
       end
     end
     if #members <= to - from then return end
-    -- Often it is among the first few, and each that is read costs a third of a command.
+    -- Often the waiter is among the first few, and each member that is read costs a third of a command.
     from, to = to + 1, math.min(to * 4, TOGETHER)
   end
 end
@@ -288,9 +293,10 @@ local function notify_waiters(members, lasts, at, claimant)
     if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
   end
 end
--- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+-- Returns the waiters that may have received a push about the holder's claim: the first two and, if these are of one
+-- process, the first one of another process.
 --- @with queue
--- Returns the waiters to tell.
+-- Returns the waiters to notify.
 --- @with queue
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
@@ -302,21 +308,21 @@ local function notified_waiters()
   if first and first == second then waiters[3] = first_behind(first) end
   return waiters
 end
--- All waiters of stuck processes leave the queue.
+-- Removes all waiters of stuck processes from the queue.
 --- @with queue
--- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
+-- Returns an inbox without its tag: in a Cluster, it ends with the tag of a slot, which changes when that slot moves.
 local function without_tag(inbox)
   return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
 end
 
--- So many members one call looks at.
+-- How many members one call reads.
 local LOOKED_AT = 10000
 
--- Waiters have left the queue, and those behind them may have been told nothing.
+-- Whether waiters have left the queue, and those behind them may have received no push.
 local have_left = false
 
--- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
--- that have left as its keys, with tags; or false when there may be more of them.
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns a table with the inboxes of the removed
+-- waiters as its keys, with tags; or false if there may be more of them.
 local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
@@ -332,15 +338,16 @@ local function evict(stuck)
   have_left = have_left or #gone > 0
   return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
 end
--- A lease that ends without a release: the process that had it is stuck.
+-- Removes the waiters of a process that let its lease end without a release: it is stuck.
 --- @with lock, queue, claim, inbox
 
--- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
--- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
--- Returns false when there may be more of them: then the caller has to call again.
+-- The process that got the lock last has let its lease end. It is stuck, and each of its waiters would get a claim, so
+-- all of them leave the queue. The push tells a process that was only slow that its waiters have lost their places. The
+-- process of the caller is not stuck.
+-- Returns false if there may be more of these waiters: then the caller has to call again.
 local function evict_stalled()
   local stuck = redis.call('GET', claim)
-  -- A waiter that was asked, as hinted.lua says, has no lease.
+  -- This is a hint, as in hinted.lua: its waiter has no lease.
   if not stuck or string.find(stuck, '|', 1, true) then return true end
   if stuck ~= inbox then
     if not evict({[without_tag(stuck)] = true}) then return false end
@@ -349,20 +356,22 @@ local function evict_stalled()
   redis.call('DEL', claim)
   return true
 end
--- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
--- have lost their places, too, and only one of them asks.
+-- Notifies the process of the caller that its place was lost. The queue was deleted (FLUSHALL, DEL, eviction), or only
+-- this waiter has left it, with a grant. The other waiters of its inbox may have lost their places, too, and only one
+-- of them asks.
 --- @with lock, how, inbox, token
 local function notify_place_lost()
   if not has_waited or how == 'rejoin' then return end
   notify(inbox, 'gone|' .. token .. '|0|0||' .. lock)
 end
--- A queue in which no more may wait.
--- at_most: so many may wait
+-- Counts the waiters, and removes dead ones from a full queue.
+-- at_most: how many may wait
 --- @with lock, queue, token, leaves, at_most
--- A waiter is there while its inbox has a subscriber.
--- token: the caller   leaves: the caller leaves. An older place of its own, under another tag of its inbox, goes with it
+-- Says whether a waiter is alive: its inbox has a subscriber.
+-- token: the caller   leaves: whether the caller leaves the queue, with any older place of its own under another tag of
+-- its inbox
 --- @with lock, token, leaves
--- Returns how many clients hear what is published to an inbox. The reply of PUBLISH also counts clients that subscribe to all
+-- Returns how many clients subscribe to an inbox. The reply of PUBLISH also counts clients that subscribe to all
 -- channels by pattern.
 local function listeners(inbox)
   return redis.call('PUBSUB', 'NUMSUB', inbox)[2]
@@ -382,11 +391,11 @@ local function is_there(next_token, next_inbox)
   return is_heard(next_token, next_inbox)
 end
 
--- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.
+-- How many waiters of a full queue are checked. They are neighbors, so a refused caller costs little.
 local LOOKED_AT_WHEN_FULL = 16
 
--- Returns how many wait, and whether no more may. When as many wait as may, those that nobody hears leave: they are dead, and
--- would keep others out of a lock that may be free for as long as their queue is there.
+-- Returns how many wait, and whether the queue is full. A waiter of a full queue whose inbox has no subscriber is dead,
+-- and leaves: otherwise, it would keep others from a lock that may be free, for as long as the queue exists.
 local function count_waiters()
   local waiters, most = redis.call('ZCARD', queue), tonumber(at_most)
   if waiters < most then return waiters, false end
@@ -402,13 +411,13 @@ local function count_waiters()
   end
   return waiters, waiters >= most
 end
--- The caller, `me`, has a place in the queue from now on.
+-- Makes sure that the caller, `me`, has a place in the queue.
 --- @with lock, queue, how, inbox, token, me
--- Whether access rules allow to publish there. From Redis 7.0 on.
+-- Returns whether access rules allow to publish to this inbox. From Redis 7.0 on.
 local function may_notify(inbox, text)
   return redis.acl_check_cmd('PUBLISH', inbox, text)
 end
--- As notify.lua, and raises an error, as redis.call does.
+-- Publishes as notify.lua, but raises an error, as redis.call does.
 local function must_notify(inbox, text)
   redis.call('PUBLISH', inbox, text)
 end
@@ -418,7 +427,7 @@ local function enqueue()
     add_waiter(redis.call('ZCARD', queue))
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
-    -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
+    -- Raises an error if access rules have changed, and this waiter would not receive its grant. From Redis 7.0 on.
     if redis.acl_check_cmd and not may_notify(inbox, '') then
       must_notify(inbox, '')
     end
@@ -428,9 +437,10 @@ end
 local holder, grace, granted = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
--- Another one has it. In its grace, the lease of a marked lock is over.
+-- Another token holds the lock. In its grace, the lease of a marked lock is over.
 if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(value, '^%%holders|%d+|%d+$') then
-  -- Others have left in front of those that are in front now. A foreign client releases without a push: as in release.lua.
+  -- Notifies the waiters that are in front now, after others have left. A foreign client releases without a push, so 0:
+  -- see release.lua.
   local function notify_new_front()
     if have_left then notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '') end
   end
@@ -444,7 +454,7 @@ if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(v
     others_wait = waiters > 0
   end
   if waits then
-    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    -- Without a mark, the lock was taken past its queue: the lease before it has ended without a release.
     if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
     enqueue()
     set_mark(value, pttl, holder, grace)
@@ -454,28 +464,28 @@ if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(v
   return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}
 end
 
--- How many the caller allows inside at a time, and its member among the holders: see counted.lua.
+-- The limit of the caller, and its member among the holders: see counted.lua.
 --- @with token, inbox, kind
--- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number; for how many
--- of them it counts; and both as its member among the holders has them: see counted.lua.
+-- Returns the limit of a waiter of this kind (1 for an exclusive waiter, 0 for any number), its weight, and both as
+-- they are written in its member among the holders: see counted.lua.
 local function number_of(its_kind)
   local label, its_number, its_weight = string.match(its_kind, '^n((%d+)x?(%d*))$')
   return tonumber(its_number) or 1, tonumber(its_weight) or 1, label or '1'
 end
 local number, _, label = number_of(kind)
 local mine = token .. '|' .. label .. '|' .. without_tag(inbox)
--- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more. As text:
--- the server takes longer over a number among the arguments of a command.
+-- A granted waiter has to claim its lock by a renewal within this time, in ms, so a stuck waiter costs the others no
+-- more. It is text, because the server takes longer for a number among the arguments of a command.
 local CLAIM = '1000'
--- Returns what stands behind the token in the value of a lock that is granted now, to one that has waited for it.
+-- Returns what follows the token in the value of a lock that is granted now, to a caller that has waited for it.
 local function granted_now()
   time()
   return '=' .. seconds
 end
--- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
--- so. Returns the mark.
--- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
--- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+-- Sets the lock to this value for so many ms, and marks it if there are waiters, or if it had a `grace` before. Returns
+-- the mark. Writes the claim if there are waiters, because the lock itself expires soon after a lease that ends without
+-- a release.
+-- claim: a key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
 --- @with lock, claim
 local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
@@ -486,28 +496,28 @@ local function set_lock(next_value, lasts, grace, waiters, next_inbox)
   if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
   return mark
 end
--- A counted lock, which several have at a time.
+-- The state of a counted lock, which several callers hold at a time.
+-- Each caller has a limit, which says how many it allows inside at a time, itself included: 1 for an exclusive caller,
+-- 0 for any number. A caller may enter if fewer are inside than its limit and each of their limits allow. A caller that
+-- takes several permits counts for as many.
 --
--- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
--- when fewer are inside than it and each of them allows. One that takes several permits counts for as many.
---
--- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
---         server's time, and half a ms behind it if its process lets it end. One that counts for 3 of 10 has 10x3 in the second place
---         An exclusive caller that knows of none leaves them out, and calls again where there are some
--- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
--- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
--- While one of them counts for several, the value says that one allows no other: scripts that do not know that leave it alone, and
--- those that do read the members.
+-- holders: a sorted set. Member: token|limit|inbox, without a tag; 10x3 in place of the limit for 3 of 10 permits.
+--         Score: the end of its lease, in ms of the server's time, and half a ms more if its process lets it end. An
+--         exclusive caller that does not know of holders leaves the key out, and calls again if the lock has some
+-- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
+-- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
+-- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
+-- not know weights then admit nobody, and scripts that do know them read the members.
 --- @with holders
--- What those that are inside demand together, by their members: see counted.lua.
+-- Reads the limits and weights of the holders from their members: see counted.lua.
 
--- Zero is more than any other number.
+-- Returns the smaller limit. Zero allows any number, so it is larger than all others.
 local function least(one, other)
   if one == 0 then return other elseif other == 0 then return one end
   return math.min(one, other)
 end
 
--- Returns the least that one of them allows, and how many permits they have beyond one each.
+-- Returns the least of their limits, and how many permits they have beyond one each.
 local function limits_of(members)
   local its_least, beyond = 0, 0
   for i = 1, #members do
@@ -518,8 +528,8 @@ local function limits_of(members)
   return its_least, beyond
 end
 
--- What the lock says, and of it: the least that one of them allows, or one that has left, or 1 before the members are read; how many are
--- inside; and how many permits they have beyond one each.
+-- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
+-- members are read; the phase in it; how many are inside; and how many permits they have beyond one each.
 local written, limit, phase, inside, extra = nil, nil, nil, 0, 0
 
 local function read_limits()
@@ -530,18 +540,20 @@ local function now_ms()
   return string.sub(time(), 1, -4)
 end
 
--- For how many permits one of them counts.
+-- Returns how many permits a holder has.
 local function weight_of(member)
   return tonumber(string.match(member, '|%d+x(%d+)|')) or 1
 end
 
--- The rank of the one whose end makes room for this number and weight, if those before it have left, too.
+-- Returns the rank of the holder whose end makes room for this limit and weight, once the holders before it have left,
+-- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
   local missing = inside + extra + weight - math.max(least(number, limit), 1)
-  -- The first that leaves makes room for one.
+  -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
-  -- Who leaves may have allowed the fewest: those that stay say how many may be inside, from the last that ends.
+  -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
+  -- lease that ends last.
   local members = redis.call('ZRANGE', holders, 0, -1)
   local taken, most = weight, number
   for i = #members, 1, -1 do
@@ -551,32 +563,33 @@ local function makes_room(number, weight)
   return 0
 end
 
--- When there is room for this number and weight, unless those inside renew or leave. In ms from now.
+-- Returns in how many ms there is room for this limit and weight, unless a holder renews or leaves.
 local function left_for(number, weight)
   local at = makes_room(number, weight)
   local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
   return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
 end
--- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
--- Returns false when the caller has to call again.
+-- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
+-- process leave, too, as in evict_stalled.lua.
+-- Returns false if the caller has to call again.
 --- @with lock, queue, holders, inbox
--- Members that one call reads at most, in a few ms: its caller calls again at once.
+-- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
-  -- The caller has not named them.
+  -- The caller has not sent the key of the holders.
   if not holders then return false end
   written, limit, phase = value, tonumber(its_limit), its_phase
   local size = 1
-  -- More of them count as inside until the next call.
+  -- If there are more, the rest counts as inside until the next call.
   for _ = 1, MOST / TOGETHER do
     local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
     for i = 1, #found, 2 do
       if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
       over[#over + 1] = found[i]
       local its_inbox = string.match(found[i], '|([^|]*)$')
-      -- A member of another form has none.
+      -- A member of another form has no inbox.
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
@@ -591,25 +604,26 @@ local function read_holders(value)
   inside = redis.call('ZCARD', holders)
   return true
 end
--- Those in front of the queue enter, as long as they may be inside together, each for a claim; the caller for `lasts`. An exclusive
--- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
+-- Admits the waiters in front of the queue, as long as they may be inside together: each for a claim, and the caller
+-- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
+-- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
--- A waiter that has left the queue gets the lock, and is told. Returns for how many ms it has it.
+-- Gives the lock to a waiter that has left the queue, and notifies it. Returns for how many ms it has the lock.
 --- @with lock, queue, clock, claim, floor, inbox
--- The followers of a grant: the waiters behind the one that gets the lock, as far as they are of its process, have its ttl, and
--- draw no fencing token either. Its process passes the lock on to them in this order, without a request for each.
+-- Finds the followers of a grant: the waiters behind the new holder, as far as they are of its process, have its ttl,
+-- and draw no fencing token either. Its process passes the lock on to them in this order, without a request for each.
 --- @with queue
 
--- Names them, 31 at most. `rest`: what is behind the token in the place of the one that gets the lock. Returns the 22 random characters of each
--- token.
+-- Returns the 22 random characters of each token, of 31 followers at most. `rest`: what is behind the token in the
+-- member of the new holder.
 local function followers_of(rest, first, second)
   if string.sub(first or '', -#rest) ~= rest then return '' end
   local members = {first}
   if string.sub(second or '', -#rest) == rest then members = redis.call('ZRANGE', queue, '0', '30') end
   local count, find, sub, byte = 0, string.find, string.sub, string.byte
   for i = 1, #members do
-    -- Each new text takes longer than a search, and a table that grows longer than one that is there.
+    -- A new text takes longer than a search, and a table that grows takes longer than one that exists.
     local member = members[i]
     local _, ends = find(member, rest, 24, true)
     if ends ~= #member or byte(member, 23) ~= 64 then break end
@@ -628,23 +642,25 @@ local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
   if type(told) == 'table' then
-    -- Access rules have changed: no waiter hears of its lock any more, so it is free. The caller hears of the same error.
+    -- Access rules have changed, and no waiter receives pushes any more. So the lock becomes free, and the caller gets
+    -- the same error.
     redis.call('DEL', lock)
     must_notify(next_inbox, '')
   end
   return lasts
 end
--- Those that are admitted, and whether there is room for more.
+-- Admits callers to a counted lock, and says whether there is room for more.
 --- @with holders
 
--- Those that are not written yet, the least that one of them allows, and the permits that they have beyond one each.
+-- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
+-- each.
 local entering, entering_least, entering_extra = {}, 0, 0
 
 local function has_room(number, weight)
   if inside == 0 then return true end
   if limit ~= 0 and (number == 0 or limit < number) and inside > #entering / 2 then
-    -- Somebody allowed fewer than this one does, or counted for several. It may have left. Where nobody is written, the members are those
-    -- of a lock that was deleted.
+    -- A holder had a smaller limit than this caller, or several permits. It may have left. If nobody is written yet,
+    -- the members are those of a lock that was deleted.
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
@@ -660,10 +676,10 @@ local function admit(member, number, weight, lasts)
   entering[#entering + 1] = member
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
--- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.
+-- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
 --- @with lock, clock, claim, holders, floor
--- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
--- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
+-- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
 local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
@@ -679,12 +695,12 @@ local function add_holders()
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. (extra > 0 and 1 or limit) .. '|' .. phase
   local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
-  -- What was there before, if the lock was deleted.
+  -- Deletes what an earlier phase has left, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   -- One that is inside already keeps its lease: it may have entered without the queue, where its process could not notify, and left
   -- its place behind.
   local added = type(redis.pcall('ZADD', holders, 'NX', unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
+  -- Without its member, a caller is not inside. Without an expiry, the set would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)
@@ -693,14 +709,15 @@ local function add_holders()
   end
   if not added then redis.call('ZADD', holders, 'NX', unpack(entering)) end
   if is_undone then
-    -- The server allows now what it has just refused. The lock is gone.
+    -- The server allows now what it has just refused. The lock is deleted by now.
     redis.call('DEL', holders)
     error({err = 'TRYAGAIN the server has refused to count a caller'})
   end
   written, entering, entering_least, entering_extra = value, {}, 0, 0
 end
--- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
--- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
+-- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
+-- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
+-- that has left; a waiter that was to enter before that end receives nothing.
 --- @with lock, queue, holders, inbox
 local function notify_each(members, score)
   for _, member in ipairs(members) do
@@ -712,20 +729,21 @@ local function notify_each(members, score)
   end
 end
 
--- So many one call lets in at most.
+-- The most waiters that one call admits.
 local IN_ONE = 250
 
--- As the holder in an answer: the value of the lock, and how many are inside, and where one of them counts for several, how many permits
--- they have.
+-- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
+-- also how many permits they have.
 local function who_is_inside()
   if limit == 1 then read_limits() end
   local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
   return extra == 0 and who or who .. '|' .. inside + extra
 end
 
--- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
--- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
--- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
+-- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
+-- alone; the token of a waiter that got the lock alone, and for how many ms; nil if nobody is inside and the queue is
+-- empty; false if the caller has to call again. Otherwise returns who_is_inside(), and in how many ms there is room for
+-- the caller. The third value says whether the new first two waiters were notified.
 local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
@@ -746,7 +764,7 @@ local function admit_waiters(lasts)
         end
         is_over = #granted == IN_ONE
         if is_over then
-          -- It asks at once, and goes on.
+          -- That waiter asks at once, and its call admits the next ones.
           notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
           break
         end
@@ -779,25 +797,24 @@ local function admit_waiters(lasts)
   if inside == 0 then return nil end
   return who_is_inside(), left_for(number, weight_of(mine)), have_left
 end
--- Hands a free lock to the longest waiter that is still there.
+-- Hands a free lock to the longest waiter that is alive.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
--- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
--- than one call reads. If the token is the caller's, the lock is still free, and the waiters to tell are returned with it. Where
--- the first one is one of several, those that may be inside together enter, as `admit_waiters` says.
---
+-- Returns its token, and for how many ms it has the lock; nil if the queue is empty; false if the queue may be longer
+-- than one call reads. If the token is the caller's, the lock is still free, and the second value is the waiters to
+-- notify. If the first waiter is one of a counted lock, `admit_waiters` admits those that may be inside together.
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
--- queue, then the lock is set with its expiry, then the waiter is told.
+-- queue, then the lock is set with its expiry, then the waiter receives its push.
 local function grant_next()
   local looked, size = 0, 2
   while looked < MOST do
-    -- Behind these, the two that are told.
+    -- The two members behind these are the waiters to notify.
     local members = redis.call('ZRANGE', queue, '0', size == 2 and '3' or size + 1)
     for i = 1, math.min(size, #members) do
       local next_token, next_ttl, next_inbox, kind = read(members[i])
       if next_token and is_there(next_token, next_inbox) then
-        -- The n of a kind.
+        -- The letter n: a waiter of a counted lock.
         if string.byte(kind) == 110 then return admit_waiters() end
         local waiters = {members[i + 1], members[i + 2]}
         if #waiters > 0 then redis.call('ZPOPMIN', queue, i) else redis.call('DEL', queue, claim) end
@@ -815,8 +832,8 @@ local function grant_next()
   end
   return false
 end
--- Who keeps out a caller of this number and weight: the member of the one whose end makes room, and, where there is room, that of the
--- first waiter, which the caller does not pass. '' for none.
+-- Returns who keeps out a caller of this limit and weight: the member of the holder whose end makes room; and, if there
+-- is room, the member of the first waiter, which the caller must not pass. '' for none.
 --- @with queue, holders
 local function who_keeps_out(its_number, its_weight)
   local at = makes_room(its_number, its_weight)
@@ -824,19 +841,20 @@ local function who_keeps_out(its_number, its_weight)
   local waiter = has_room(its_number, its_weight) and redis.call('ZRANGE', queue, '0', '0')[1] or ''
   return {string.sub(holder, 1, SHOWN), string.sub(waiter, 1, SHOWN)}
 end
--- Others have left in front of those that are in front now. Returns false when the caller has to call again.
+-- Notifies the waiters that are in front now, after others have left. Returns false if the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
 local function notify_front(holder, left)
   if inside > 0 then return admit_waiters() ~= false end
-  -- A foreign client releases without a push: as in release.lua.
+  -- A foreign client releases without a push, so 0: see release.lua.
   notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '')
   return true
 end
--- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
--- has room sends it a hint, and it has to ask within a claim, or the waiters of its process leave the queue. The claim notes since
--- when, in ms of the server's time, and its place: no inbox contains `|`. A waiter that asks makes the queue last for QUEUE_TTL
--- again, in any version of these scripts. The queue of a first waiter that has not answered lasts for a claim less: a request of
--- another process leaves it so.
+-- Finds out whether the first waiter answers. It keeps out the waiters behind it that have room beside the holders, and
+-- its process may be stopped. So a caller that has room sends it a hint. The first waiter then has to ask within a
+-- claim, or all waiters of its process leave the queue. The key of the claim has the time of the hint, in ms of the
+-- server's time, and the member of the first waiter: no inbox contains `|`. A waiter that asks makes the queue last for
+-- QUEUE_TTL again, in any version of these scripts. While the first waiter has not answered, a request of another
+-- process makes the queue last for a claim less.
 --- @with queue, claim, holders, inbox
 local hinted
 
@@ -850,15 +868,15 @@ local function find_hinted()
   hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
 end
 
--- Behind `enqueue`.
+-- Called after `enqueue`.
 local function leave_unanswered()
   if hinted and not hinted.answers then
     redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))
   end
 end
 
--- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
--- lock lasts.
+-- Takes the lock. `granted`: the time of the grant, if the caller holds the lock already. Returns the fencing token,
+-- and how many ms the lock lasts.
 local function take_lock(at_least, grace, waiters, granted)
   local fence = kind == 'unfenced' and 0 or next_fence(clock, floor)
   local lasts = tonumber(ttl)
@@ -874,7 +892,7 @@ if holder == token then
   redis.call('ZREM', queue, me)
   return (take_lock(left, grace, first_two(), granted))
 end
--- Several may have it.
+-- Several callers may hold the lock.
 local inside_now
 if not holder and not read_holders(value) then return {3} end
 if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1, 1) end
@@ -898,13 +916,13 @@ if not is_over then
     enqueue()
     leave_unanswered()
   end
-  -- Others may be in front that have room, or are dead.
+  -- The waiters in front may have room, or may be dead.
   if waits or have_left then
     inside_now, left = admit_waiters()
     if inside_now == false then return {3} end
   end
 else
-  -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
+  -- The caller overtakes no waiter: a free lock with a queue goes to its head, which may be this token.
   if waits then enqueue() end
   holder, left = grant_next()
   if holder == false then return {3} end
@@ -942,7 +960,7 @@ if result then
   end
 end
 local taken = acquire(KEYS, ARGV)
--- The lock says who lives, not the record: whoever has started it before holds the lock no longer.
+-- The lock decides who is alive, not the record: the runner that started the body before no longer holds the lock.
 if type(taken) == 'number' and not (found and found.runner == runner) then
   if found and ARGV[11] == 'error' then return {7, 1, found.since, found.owner} end
   set_record(fingerprint, 's', runner, ARGV[1], before, string.format('%.0f', ARGV[9] + ARGV[2] + GRACE))

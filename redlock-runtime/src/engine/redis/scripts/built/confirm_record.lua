@@ -1,8 +1,9 @@
--- Writes a record again, behind the request that has stored it: WAIT covers only the writes of its own connection, and those in front
--- of them.
--- KEYS[1] the record of a body that runs once, or of the last tick   ARGV[1] the runner, or the token: what only this one has
--- Returns 1, or 0 when it is not there, or another one by now.
--- Idempotent: it changes nothing that is not so.
+-- Writes the expiry of a record again, so that WAIT has a write after the request that stored the record. WAIT covers
+-- only the writes of its own connection, and earlier writes.
+-- KEYS[1] the record of a body that runs once, or of the last tick   ARGV[1] the runner, or the token: a text that only
+-- this record contains
+-- Returns 1, or 0 if the record does not exist, or is another one by now.
+-- Idempotent: it changes nothing.
 local value = redis.pcall('GETRANGE', KEYS[1], '0', '1023')
 if type(value) == 'table' then value = redis.call('GET', KEYS[1]) or '' end
 local left = redis.call('PTTL', KEYS[1])

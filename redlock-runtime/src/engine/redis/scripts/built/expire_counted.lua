@@ -1,54 +1,54 @@
--- One of several that have a counted lock lets its lease end at this time. One that has the lock alone, as an older version of a client
--- has granted it, does, too, as in renew.lua.
+-- Lets the lease of one holder of a counted lock end at this time. If an older client has granted the lock to this
+-- token alone, this renews the lock with 'exactly', as renew.lua does.
 -- KEYS as in acquire_counted.lua   ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] 'exactly'   ARGV[4] inbox
 -- ARGV[7] as in acquire_counted.lua
--- Returns 1, or 0 when it is not inside, or 2 when the caller has to call again.
--- Idempotent: a second call lets it end at its own time.
+-- Returns 1, or 0 if this token is not inside, or 2 if the caller has to call again.
+-- Idempotent: a second call sets the end again.
 local lock, queue, _, claim, holders = unpack(KEYS)
 local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
--- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
--- client finds it free. So does the key of a counted lock.
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
 local GRACE = 100
--- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
--- Behind it, `seconds` has those of it.
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. It is one time for the
+-- whole script. Sets `seconds` to its seconds.
 local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
-    -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
+    -- Nine in ten times it has six digits. Each new text costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
     seconds = seconds_and_micros[1]
     now = seconds .. micros
   end
   return now
 end
--- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
--- Access rules may forbid GETRANGE; any error of GET is raised.
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, '0', '512')
   if type(value) == 'table' then return redis.call('GET', key) end
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
--- The inbox of a process in a Cluster ends with the tag of a slot, which changes when that slot moves.
+-- Returns an inbox without its tag: in a Cluster, it ends with the tag of a slot, which changes when that slot moves.
 local function without_tag(inbox)
   return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
 end
--- Returns the waiters to tell.
+-- Returns the waiters to notify.
 --- @with queue
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
 end
--- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
--- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
--- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
--- itself, with this inbox, is not stuck.
+-- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
+-- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
+-- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
+-- process does not ask. A process that hands a lock to itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
--- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
--- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
--- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
--- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
--- that allows any number; score: order of arrival.
+-- Returns token, ttl, inbox and kind of a waiter ('' for one that draws a fencing token); nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and then
+-- |unfenced for a waiter that draws no fencing token, or |once for a waiter whose body runs once, which asks again when
+-- a push grants it the lock, or |n5 for a waiter that allows five at a time, itself included, or |n0 for one that
+-- allows any number. Score: order of arrival.
 local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
 local function read(member)
   return string.match(member or '', MEMBER)
@@ -59,16 +59,16 @@ end
 local function notify(inbox, text)
   return redis.pcall('PUBLISH', inbox, text)
 end
--- Returns the first waiter of another process than that of the first two.
+-- Returns the first waiter that is of another process than the first two.
 --- @with queue
--- Members that are read together.
+-- How many members one command reads.
 local TOGETHER = 250
 local function first_behind(their_inbox)
   local its, from, to = '|' .. their_inbox, 2, 5
   while from <= TOGETHER do
     local members = redis.call('ZRANGE', queue, from, to)
     for i = 1, #members do
-      -- Most are of that process. A pattern takes longer than the rest of the call.
+      -- Most members are of that process. A pattern takes longer than the rest of the call.
       local member = members[i]
       local _, ends = string.find(member, its, 1, true)
       local behind = ends and string.byte(member, ends + 1)
@@ -78,7 +78,7 @@ local function first_behind(their_inbox)
       end
     end
     if #members <= to - from then return end
-    -- Often it is among the first few, and each that is read costs a third of a command.
+    -- Often the waiter is among the first few, and each member that is read costs a third of a command.
     from, to = to + 1, math.min(to * 4, TOGETHER)
   end
 end
@@ -100,28 +100,28 @@ local function notify_waiters(members, lasts, at, claimant)
     if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
   end
 end
--- A counted lock, which several have at a time.
+-- The state of a counted lock, which several callers hold at a time.
+-- Each caller has a limit, which says how many it allows inside at a time, itself included: 1 for an exclusive caller,
+-- 0 for any number. A caller may enter if fewer are inside than its limit and each of their limits allow. A caller that
+-- takes several permits counts for as many.
 --
--- Each caller names how many it allows inside at a time, itself included: 1 for an exclusive one, 0 for any number. One may enter
--- when fewer are inside than it and each of them allows. One that takes several permits counts for as many.
---
--- holders: a sorted set. Member: token|how many it allows|inbox, without a tag; score: when its lease ends, in ms of the
---         server's time, and half a ms behind it if its process lets it end. One that counts for 3 of 10 has 10x3 in the second place
---         An exclusive caller that knows of none leaves them out, and calls again where there are some
--- The value of the lock is %holders|the least that one of them allows|their fencing token. They have the same one: it counts phases,
--- from the first that enters a free lock to the last that leaves. The key lasts for the grace longer than the last of them.
--- While one of them counts for several, the value says that one allows no other: scripts that do not know that leave it alone, and
--- those that do read the members.
+-- holders: a sorted set. Member: token|limit|inbox, without a tag; 10x3 in place of the limit for 3 of 10 permits.
+--         Score: the end of its lease, in ms of the server's time, and half a ms more if its process lets it end. An
+--         exclusive caller that does not know of holders leaves the key out, and calls again if the lock has some
+-- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
+-- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
+-- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
+-- not know weights then admit nobody, and scripts that do know them read the members.
 --- @with holders
--- What those that are inside demand together, by their members: see counted.lua.
+-- Reads the limits and weights of the holders from their members: see counted.lua.
 
--- Zero is more than any other number.
+-- Returns the smaller limit. Zero allows any number, so it is larger than all others.
 local function least(one, other)
   if one == 0 then return other elseif other == 0 then return one end
   return math.min(one, other)
 end
 
--- Returns the least that one of them allows, and how many permits they have beyond one each.
+-- Returns the least of their limits, and how many permits they have beyond one each.
 local function limits_of(members)
   local its_least, beyond = 0, 0
   for i = 1, #members do
@@ -132,8 +132,8 @@ local function limits_of(members)
   return its_least, beyond
 end
 
--- What the lock says, and of it: the least that one of them allows, or one that has left, or 1 before the members are read; how many are
--- inside; and how many permits they have beyond one each.
+-- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
+-- members are read; the phase in it; how many are inside; and how many permits they have beyond one each.
 local written, limit, phase, inside, extra = nil, nil, nil, 0, 0
 
 local function read_limits()
@@ -144,18 +144,20 @@ local function now_ms()
   return string.sub(time(), 1, -4)
 end
 
--- For how many permits one of them counts.
+-- Returns how many permits a holder has.
 local function weight_of(member)
   return tonumber(string.match(member, '|%d+x(%d+)|')) or 1
 end
 
--- The rank of the one whose end makes room for this number and weight, if those before it have left, too.
+-- Returns the rank of the holder whose end makes room for this limit and weight, once the holders before it have left,
+-- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
   local missing = inside + extra + weight - math.max(least(number, limit), 1)
-  -- The first that leaves makes room for one.
+  -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
-  -- Who leaves may have allowed the fewest: those that stay say how many may be inside, from the last that ends.
+  -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
+  -- lease that ends last.
   local members = redis.call('ZRANGE', holders, 0, -1)
   local taken, most = weight, number
   for i = #members, 1, -1 do
@@ -165,28 +167,29 @@ local function makes_room(number, weight)
   return 0
 end
 
--- When there is room for this number and weight, unless those inside renew or leave. In ms from now.
+-- Returns in how many ms there is room for this limit and weight, unless a holder renews or leaves.
 local function left_for(number, weight)
   local at = makes_room(number, weight)
   local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
   return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
 end
--- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
--- Returns false when the caller has to call again.
+-- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
+-- process leave, too, as in evict_stalled.lua.
+-- Returns false if the caller has to call again.
 --- @with lock, queue, holders, inbox
--- Members that one call reads at most, in a few ms: its caller calls again at once.
+-- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
--- All waiters of stuck processes leave the queue.
+-- Removes all waiters of stuck processes from the queue.
 --- @with queue
 
--- So many members one call looks at.
+-- How many members one call reads.
 local LOOKED_AT = 10000
 
--- Waiters have left the queue, and those behind them may have been told nothing.
+-- Whether waiters have left the queue, and those behind them may have received no push.
 local have_left = false
 
--- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
--- that have left as its keys, with tags; or false when there may be more of them.
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns a table with the inboxes of the removed
+-- waiters as its keys, with tags; or false if there may be more of them.
 local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do
@@ -205,18 +208,18 @@ end
 local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
-  -- The caller has not named them.
+  -- The caller has not sent the key of the holders.
   if not holders then return false end
   written, limit, phase = value, tonumber(its_limit), its_phase
   local size = 1
-  -- More of them count as inside until the next call.
+  -- If there are more, the rest counts as inside until the next call.
   for _ = 1, MOST / TOGETHER do
     local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
     for i = 1, #found, 2 do
       if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
       over[#over + 1] = found[i]
       local its_inbox = string.match(found[i], '|([^|]*)$')
-      -- A member of another form has none.
+      -- A member of another form has no inbox.
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then
@@ -231,8 +234,8 @@ local function read_holders(value)
   inside = redis.call('ZCARD', holders)
   return true
 end
--- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
--- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
+-- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
 local function extend_counted(lasts, value, has)
   local px = lasts + GRACE
@@ -242,11 +245,12 @@ local function extend_counted(lasts, value, has)
   if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
   return px
 end
--- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
--- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
+-- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
+-- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
+-- that has left; a waiter that was to enter before that end receives nothing.
 --- @with lock, queue, holders, inbox
--- Returns how many a waiter of this kind allows inside at a time, itself included: 1 for an exclusive one, 0 for any number; for how many
--- of them it counts; and both as its member among the holders has them: see counted.lua.
+-- Returns the limit of a waiter of this kind (1 for an exclusive waiter, 0 for any number), its weight, and both as
+-- they are written in its member among the holders: see counted.lua.
 local function number_of(its_kind)
   local label, its_number, its_weight = string.match(its_kind, '^n((%d+)x?(%d*))$')
   return tonumber(its_number) or 1, tonumber(its_weight) or 1, label or '1'
@@ -263,7 +267,7 @@ end
 
 local mine = token .. '|' .. string.sub(kind, 2) .. '|' .. without_tag(inbox)
 
--- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
+-- Shortens the key, which need not last much longer than the last lease: this lease ends sooner than before.
 local function shorten()
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
   local lasts = math.max(math.ceil(last - now_ms()), 0) + GRACE
@@ -277,9 +281,9 @@ if not read_holders(value_of(lock)) then return 2 end
 if limit then
   if not redis.call('ZSCORE', holders, mine) then return 0 end
   local lasts = ttl + 1
-  -- And half a ms: its process, which lets it end, is not stuck.
+  -- The half ms says that the process lets the lease end, and is not stuck.
   local px = extend_counted(lasts + 1, false, redis.call('PTTL', lock))
-  -- First what a full server allows.
+  -- This comes first, because a full server allows it, and then the rest.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
   shorten()
@@ -290,12 +294,12 @@ end
 -- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
 -- ttl: in ms, above zero: PEXPIRE 0 would delete
 -- Returns 1, and behind it for how many ms a marked lock lasts, and its grace; 0 when this token does not hold the lock.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
@@ -309,23 +313,23 @@ local function extend(lock, token, ttl, exactly)
     return redis.call('PEXPIRE', lock, lasts)
   end
 
--- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
--- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
--- looks for waiters only when there are some.
--- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
--- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+-- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
+-- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
+-- only if there are some.
+-- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
+-- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
--- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
--- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time of its grant
+-- with the `=`, or ''. Returns nil, 0, '' for the value of a foreign client, which is never marked.
 local function parse(value)
   if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
--- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+-- Returns the rest of the lease for a PTTL in ms. If it is negative, the key does not expire, or does not exist.
 local function without_grace(pttl, grace)
   return pttl < 0 and pttl or math.max(pttl - grace, 0)
 end
@@ -336,7 +340,8 @@ end
   redis.call('PEXPIRE', lock, lasts + grace)
   return 1, lasts, grace
 end
--- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+-- Returns the waiters that may have received a push about the holder's claim: the first two and, if these are of one
+-- process, the first one of another process.
 --- @with queue
 local function notified_waiters()
   local waiters = first_two()

@@ -1,45 +1,47 @@
--- As finish.lua, where access rules forbid what a queue needs.
+-- Does what finish.lua does, for a server whose access rules forbid the commands of a queue.
 -- KEYS, ARGV as in finish.lua
 -- Returns 1, or 0 when the token does not hold the lock.
 -- Idempotent by token, as finish.lua.
 local lock, token, record = KEYS[1], ARGV[1], KEYS[6]
--- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
--- Access rules may forbid GETRANGE; any error of GET is raised.
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, '0', '512')
   if type(value) == 'table' then return redis.call('GET', key) end
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
--- What a body leaves that runs once: its result, or that there is none.
+-- Stores what a body that runs once leaves: its result, or that it has none.
 -- Nothing is stored when the token does not hold the lock. Idempotent: a result that is stored is not stored again.
 -- how: 'done': `result` is stored; 'undone': the body has not run, or has failed, and may run again; 'interrupted': it has begun
--- value: of the lock   fingerprint: of the request, or '-'   lasts: how long the record lasts in ms
+-- value: the value of the lock   fingerprint: the fingerprint of the request, or '-'   lasts: how long the record lasts
+-- in ms
 -- Returns what the script returns, if the lock is not to be released; or nil, whether the token holds it, and whether the body is done.
 --- @with token, record
--- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
--- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
--- looks for waiters only when there are some.
--- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
--- client finds it free. So does the key of a counted lock.
+-- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
+-- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
+-- only if there are some.
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
 local GRACE = 100
--- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
--- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+-- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
+-- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
--- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
--- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time of its grant
+-- with the `=`, or ''. Returns nil, 0, '' for the value of a foreign client, which is never marked.
 local function parse(value)
   if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
--- What is known of a body that runs once: the record beside its lock.
--- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one that is done; since when,
--- in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the token without its secret; of one that is
--- done the result; of one that runs again because its result could not be decoded, until when the record of that result lasts in ms
--- since 1970, and that record: the result is not lost if the body fails. `|` stands between them.
+-- Reads and writes the record of a body that runs once, beside its lock.
+-- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one
+-- that is done; since when, in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the
+-- token without its secret; the result of a body that is done; for a body that runs again because its result could not
+-- be decoded, until when the record of that result lasts, in ms since 1970, and that record: so the result is not lost
+-- if the body fails. `|` separates them.
 --- @with record
 
 local RECORD = '^([^|]*)|([sd])|(%d+)|(%x+)|([^|]*)|()'
@@ -49,7 +51,7 @@ local function ms_of_server()
   return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Returns a table of these, or false, or nil for a value that is none.
+-- Returns the record as a table, false if there is none, or nil if the value is not a record.
 local function recorded()
   local value = redis.call('GET', record)
   if not value then return false end

@@ -1,14 +1,14 @@
--- Releases a lock, if this token holds it, and leaves its queue alone: on one node of several, where there are none, and where
--- access rules forbid what a queue needs.
+-- Releases a lock if this token holds it, and does not touch its queue: for a node of a quorum, which has no queues,
+-- and for a server whose access rules forbid the commands of a queue.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] and so on: the tokens that its process has passed the lock on to
 -- Returns 1, or 0 when none of these tokens holds the lock.
 -- Idempotent by token: a second call finds no lock of it.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end

@@ -1,4 +1,5 @@
--- As end_tick.lua, where access rules forbid what a queue needs: it releases as give_up.lua.
+-- Does what end_tick.lua does, for a server whose access rules forbid the commands of a queue. It releases as
+-- give_up.lua does.
 -- KEYS[6] the record of the last tick, as in tick.lua
 -- ARGV[8] what becomes of the tick   ARGV[9] the tick   ARGV[10] how long its record is kept   ARGV[11] how long ago it was asked for:
 -- as in includes/end_tick.lua
@@ -8,15 +9,15 @@
 -- what: 'record': the tick has been run, and is over if this token still holds the lock; 'undo': no body has
 --         begun, so that another caller may run a tick that this token has recorded
 -- tick: in ms since 1970; empty to undo   keeps: how long after its time its record is kept, in ms
--- asked: so long ago the caller asked for the lock, in ms
--- Returns what `release` returns.
--- The release comes first: the lock is free whatever becomes of the record, and a full server allows the record then.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- asked: how long ago the caller asked for the lock, in ms
+-- Returns what `release` returns. The release comes first: the lock is free even if the record cannot be written, and a
+-- full server allows the record then.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
@@ -33,7 +34,7 @@ local function end_tick(release, lock, token, record, what, tick, keeps, asked)
     local last, its_token = string.match(redis.call('GET', record) or '', '^(%d+)|([^|]*)')
     if its_token == token then
       local px = string.format('%.0f', math.max(redis.call('PTTL', record), 1))
-      -- Changes nothing. A full server allows the rest of the script then, also where nothing was released.
+      -- This changes nothing, but a full server then allows the rest of the script, also if nothing was released.
       redis.call('PEXPIRE', record, px)
       redis.call('SET', record, last .. '|', 'PX', px)
     end
@@ -47,8 +48,8 @@ local function end_tick(release, lock, token, record, what, tick, keeps, asked)
   return answer
 end
 local function give_up(KEYS, ARGV)
--- Releases a lock, if this token holds it, and leaves its queue alone: on one node of several, where there are none, and where
--- access rules forbid what a queue needs.
+-- Releases a lock if this token holds it, and does not touch its queue: for a node of a quorum, which has no queues,
+-- and for a server whose access rules forbid the commands of a queue.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] and so on: the tokens that its process has passed the lock on to
 -- Returns 1, or 0 when none of these tokens holds the lock.
 -- Idempotent by token: a second call finds no lock of it.

@@ -1,53 +1,54 @@
 -- Reads the state of a lock.
 -- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders
--- Returns it as state.lua says, and the first 100 members of the queue if there are any.
+-- Returns what state.lua returns, with the first 100 members of the queue if there are any.
 -- It changes nothing.
 local lock, queue, holders = KEYS[1], KEYS[2], KEYS[3]
--- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
--- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+-- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
+-- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
 -- Reads the state of a lock. `holders`: those of a counted one.
--- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
--- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
--- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}. Where one
--- of them counts for several, the value has the least that one of them allows, and behind it |how many they are|how many permits they have.
+-- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its lease in ms,
+-- number of waiters, the time of its grant in seconds, or ''}. For a counted lock, the lease is the one that ends last.
+-- Two more parts follow: {}, and {how many are inside, then for each of the first 100 its member, and what is left of
+-- its lease}. If one of them has several permits, the value has their least limit, and |how many they are|how many
+-- permits they have at its end.
 --- @with lock, queue, holders
--- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
--- Access rules may forbid GETRANGE; any error of GET is raised.
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, '0', '512')
   if type(value) == 'table' then return redis.call('GET', key) end
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
--- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
--- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
--- looks for waiters only when there are some.
--- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
--- client finds it free. So does the key of a counted lock.
+-- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
+-- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
+-- only if there are some.
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
 local GRACE = 100
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
--- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
--- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time of its grant
+-- with the `=`, or ''. Returns nil, 0, '' for the value of a foreign client, which is never marked.
 local function parse(value)
   if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
--- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+-- Returns the rest of the lease for a PTTL in ms. If it is negative, the key does not expire, or does not exist.
 local function without_grace(pttl, grace)
   return pttl < 0 and pttl or math.max(pttl - grace, 0)
 end
--- What those that are inside demand together, by their members: see counted.lua.
+-- Reads the limits and weights of the holders from their members: see counted.lua.
 
--- Zero is more than any other number.
+-- Returns the smaller limit. Zero allows any number, so it is larger than all others.
 local function least(one, other)
   if one == 0 then return other elseif other == 0 then return one end
   return math.min(one, other)
 end
 
--- Returns the least that one of them allows, and how many permits they have beyond one each.
+-- Returns the least of their limits, and how many permits they have beyond one each.
 local function limits_of(members)
   local its_least, beyond = 0, 0
   for i = 1, #members do
@@ -78,7 +79,7 @@ local function state()
     end
   until #inside > 0 or #page < 200
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
-  -- It is free, as soon as one of us asks.
+  -- The lock becomes free as soon as a client of ours asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
   local count = redis.call('ZCARD', holders) - over
   if string.sub(value, 1, 11) == '%holders|1|' then

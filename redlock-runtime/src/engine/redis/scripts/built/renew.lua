@@ -2,19 +2,19 @@
 -- KEYS[1] the lock   KEYS[2] its queue and KEYS[4] the claim, with 'exactly' or 'ticket'
 -- ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
 -- ARGV[3] 'exactly': also to an earlier time. Without it, a request that arrives late does not shorten the lease.
---         'ticket': the same, and the value says that a ticket carries the lock from now on.
+--         'ticket': as 'exactly', and the value says that a ticket carries the lock from now on.
 -- ARGV[4] inbox
 -- Returns 1, or 0 when this token does not hold the lock.
--- Idempotent: a second call moves it again, and only with 'exactly' or 'ticket' to an earlier time.
+-- Idempotent: a second call moves the expiry again, and only with 'exactly' or 'ticket' to an earlier time.
 -- Moves the expiry of a lock that this token holds. A request that arrives late does not shorten the lease, unless `exactly`.
 -- ttl: in ms, above zero: PEXPIRE 0 would delete
 -- Returns 1, and behind it for how many ms a marked lock lasts, and its grace; 0 when this token does not hold the lock.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end
@@ -28,26 +28,26 @@ local function extend(lock, token, ttl, exactly)
     return redis.call('PEXPIRE', lock, lasts)
   end
 
--- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
--- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
--- looks for waiters only when there are some.
--- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
--- client finds it free. So does the key of a counted lock.
+-- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
+-- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
+-- only if there are some.
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
 local GRACE = 100
--- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
--- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+-- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
+-- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
--- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
--- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time of its grant
+-- with the `=`, or ''. Returns nil, 0, '' for the value of a foreign client, which is never marked.
 local function parse(value)
   if not value or string.byte(value, 23) ~= 64 or #value > SHOWN then return nil, 0, '' end
   local holder, granted, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0, granted or ''
 end
--- Returns the rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+-- Returns the rest of the lease for a PTTL in ms. If it is negative, the key does not expire, or does not exist.
 local function without_grace(pttl, grace)
   return pttl < 0 and pttl or math.max(pttl - grace, 0)
 end
@@ -62,30 +62,30 @@ local to_ticket = ARGV[3] == 'ticket'
 local answer, lasts, grace = extend(KEYS[1], ARGV[1], ARGV[2], to_ticket or ARGV[3] == 'exactly')
 if to_ticket and answer == 1 or lasts and ARGV[3] == 'exactly' then
   local lock, queue, inbox = KEYS[1], KEYS[2], ARGV[4]
--- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. One time for the whole script.
--- Behind it, `seconds` has those of it.
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. It is one time for the
+-- whole script. Sets `seconds` to its seconds.
 local now, seconds
 local function time()
   if not now then
     local seconds_and_micros = redis.call('TIME')
     local micros = seconds_and_micros[2]
-    -- Nine in ten times it has six digits. Each text that is made costs as much as half a command.
+    -- Nine in ten times it has six digits. Each new text costs as much as half a command.
     if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
     seconds = seconds_and_micros[1]
     now = seconds .. micros
   end
   return now
 end
--- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
--- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
--- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
--- itself, with this inbox, is not stuck.
+-- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
+-- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
+-- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
+-- process does not ask. A process that hands a lock to itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
--- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
--- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
--- for one that draws no fencing token, or |once for one whose body runs once, which asks again when it is granted
--- the lock by a push, or |n5 for one that allows five at a time, itself included, and |n0 for one
--- that allows any number; score: order of arrival.
+-- Returns token, ttl, inbox and kind of a waiter ('' for one that draws a fencing token); nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and then
+-- |unfenced for a waiter that draws no fencing token, or |once for a waiter whose body runs once, which asks again when
+-- a push grants it the lock, or |n5 for a waiter that allows five at a time, itself included, or |n0 for one that
+-- allows any number. Score: order of arrival.
 local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
 local function read(member)
   return string.match(member or '', MEMBER)
@@ -96,16 +96,16 @@ end
 local function notify(inbox, text)
   return redis.pcall('PUBLISH', inbox, text)
 end
--- Returns the first waiter of another process than that of the first two.
+-- Returns the first waiter that is of another process than the first two.
 --- @with queue
--- Members that are read together.
+-- How many members one command reads.
 local TOGETHER = 250
 local function first_behind(their_inbox)
   local its, from, to = '|' .. their_inbox, 2, 5
   while from <= TOGETHER do
     local members = redis.call('ZRANGE', queue, from, to)
     for i = 1, #members do
-      -- Most are of that process. A pattern takes longer than the rest of the call.
+      -- Most members are of that process. A pattern takes longer than the rest of the call.
       local member = members[i]
       local _, ends = string.find(member, its, 1, true)
       local behind = ends and string.byte(member, ends + 1)
@@ -115,7 +115,7 @@ local function first_behind(their_inbox)
       end
     end
     if #members <= to - from then return end
-    -- Often it is among the first few, and each that is read costs a third of a command.
+    -- Often the waiter is among the first few, and each member that is read costs a third of a command.
     from, to = to + 1, math.min(to * 4, TOGETHER)
   end
 end
@@ -137,9 +137,10 @@ local function notify_waiters(members, lasts, at, claimant)
     if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
   end
 end
--- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+-- Returns the waiters that may have received a push about the holder's claim: the first two and, if these are of one
+-- process, the first one of another process.
 --- @with queue
--- Returns the waiters to tell.
+-- Returns the waiters to notify.
 --- @with queue
 local function first_two()
   return redis.call('ZRANGE', queue, '0', '1')
@@ -158,7 +159,8 @@ end
     redis.call('SET', lock, value, 'PX', string.format('%d', ARGV[2] + (grace or 0)))
   end
   if lasts then
-    -- The waiters would ask when the lease was to end before; and its process, which lets it end, is not stuck.
+    -- The waiters would ask at the earlier end of the lease. The process lets the lease end, so it is not stuck, and
+    -- its claim goes.
     redis.call('DEL', KEYS[4])
     notify_waiters(notified_waiters(), lasts, time(), '')
   end

@@ -1,13 +1,13 @@
--- Redlock: renews a lock on one node of several, or takes it there if it is free.
+-- Renews a lock on one node of a quorum, or takes it there if it is free.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)   ARGV[3] as in renew.lua
--- Returns 1; 2 when the lock was free, which does not count as a renewal; 0 when another token holds it.
+-- Returns 1; 2 if the lock was free, which does not count as a renewal; 0 if another token holds it.
 -- Idempotent by token: a second call renews.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end

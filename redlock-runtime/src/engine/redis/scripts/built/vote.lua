@@ -1,18 +1,17 @@
--- Redlock: takes a lock on one node of several, if it is free or this token holds it already.
+-- Takes a lock on one node of a quorum, if it is free or this token holds it already.
 -- KEYS[1] the lock   KEYS[2] the node's clock of fencing tokens
 -- ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] the fencing token that the client asks for
 -- ARGV[4] 'late': the time in the token is not that of this request
--- Returns that fencing token if it is above the node's clock, and sets the clock to it; else a number above it that is not
--- below the clock.
--- When another token holds the lock, {0, the first 512 bytes of the holder's value, its PTTL in ms (-1: none), '0', -1, when
--- it was granted, in seconds, or ''}.
+-- Returns that fencing token if it is above the node's clock, and sets the clock to it; otherwise a number above it
+-- that is not below the clock. If another token holds the lock, returns {0, the first 512 bytes of the holder's value,
+-- its PTTL in ms (-1: none), '0', -1, when it was granted, in seconds, or ''}.
 -- Idempotent by token: a second call renews, and returns another number.
--- The time of the grant: behind the token in the value of a lock, `=` and the server's time in seconds,
--- where its holder had to wait. The time in the token is when it asked. For people alone.
+-- The time of the grant follows the token in the value of a lock whose holder had to wait: `=` and the server's time in
+-- seconds. (The time in the token is when the holder asked.) Only people read it.
 
--- Returns the value of a lock without that, if it is that of this token.
+-- Returns the value of a lock without the time of the grant, if it is this token's.
 local function without_time(value, token)
-  -- Looks at one letter first: each text that is made costs as much as half a command.
+  -- Compares one letter first, because each new text costs as much as half a command.
   if type(value) ~= 'string' or string.byte(value, #token + 1) ~= 61 or string.sub(value, 1, #token) ~= token then return value end
   return token .. (string.byte(value, -1) == 33 and '!' or '')
 end

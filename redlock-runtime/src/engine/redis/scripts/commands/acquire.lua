@@ -1,26 +1,29 @@
--- Takes a lock that is free or that this token holds already; else joins its queue.
+-- Takes a lock that is free or that this token holds already; otherwise joins its queue.
 -- KEYS[1] the lock
 -- KEYS[2] its queue: see member.lua
 -- KEYS[3] the clock of fencing tokens, one per server
 -- KEYS[4] the claim: see set_lock.lua
--- KEYS[5] the holders of a counted lock: see counted.lua. A caller that knows of none leaves them out, and calls again where there are some
+-- KEYS[5] the holders of a counted lock: see counted.lua. A caller that does not know of holders leaves the key out,
+-- and calls again if the lock has some
 -- ARGV[1] token   ARGV[2] ttl in ms
--- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
---         queue, unless ARGV[5] waiters do already; 'join_again': the same, of an attempt that may have
---         a place already, so that it must not pass those in front; 'again': has waited in the queue;
---         'rejoin': has waited, and all others of its inbox ask again, too
--- ARGV[4] inbox: the channel that the caller subscribes to; empty for one try   ARGV[5] so many may wait   ARGV[6] the floor of fence.lua
+-- ARGV[3] '0': one try; 'late': one try of a caller that has asked before; 'join': may wait in the queue, unless
+--         ARGV[5] waiters do already; 'join_again': as 'join', for an attempt that may have a place already, so that it
+--         must not pass the waiters in front; 'again': has waited in the queue; 'rejoin': has waited, and all others of
+--         its inbox ask again, too
+-- ARGV[4] inbox: the channel that the caller subscribes to; empty for one try   ARGV[5] how many may wait   ARGV[6] the
+-- floor of fence.lua
 -- ARGV[7] its kind: 'unfenced', it draws no fencing token; 'once', its body runs once
--- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call
---         again has to go on, or {0, the holder's token, what is left of its lease in ms (-1: no
---         expiry), server time in us, waiters in front (-1: not queued), when it was granted in
---         seconds, or '' when that is the time in its token; of a counted lock what who_keeps_out returns}.
--- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
--- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
--- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
+-- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} if the caller has to call again, or
+--         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front
+--         (-1: not queued), when it was granted in seconds, or '' if that is the time in its token; for a counted lock
+--         what who_keeps_out returns}.
+-- Idempotent by token: for the holder, a second call renews, so a caller can ask again after a lost reply, and measures
+-- its lease from the latest request. A waiter keeps its place. A waiter that asks again gets the lock for a claim only:
+-- its process may be stuck although its connection is open. A request that arrives late never shortens a lease.
 --- @include "fence"
 
--- The short way, for a free key and the first request of an attempt, or one without a queue. Equals the long way below.
+-- The short way, for a free key and the first request of an attempt, or for a caller that does not wait. It has the
+-- same effect as the long way below.
 if ARGV[7] ~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')
   and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   local counted, fence = pcall(next_fence, KEYS[3], ARGV[6])
@@ -35,7 +38,7 @@ local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
 if value == '' and redis.call('EXISTS', KEYS[1]) == 0 then value = false end
 
--- An unfenced caller comes here only when others wanted the lock, too: it looks before it tries.
+-- An unfenced caller calls this script only if others want the lock, too: so it reads before it tries.
 if not value and ARGV[7] == 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join') then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return 0
@@ -52,8 +55,8 @@ inbox, kind = inbox or '', kind or ''
 --- @include "me" (token, ttl, inbox, kind)
 --- @include "add_waiter" (queue, me)
 
--- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. Equals the long way
--- below. The first byte of the value of a counted lock is a %. A token has none.
+-- The short way, for the first request of an attempt and a lock of another token: the caller joins the queue. It has
+-- the same effect as the long way below. The value of a counted lock begins with a %, which no token contains.
 local COUNTED = 37
 if how == 'join' and value then
   local holder, grace, granted = parse(value)
@@ -85,9 +88,10 @@ local leaves = false
 local holder, grace, granted = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
--- Another one has it. In its grace, the lease of a marked lock is over.
+-- Another token holds the lock. In its grace, the lease of a marked lock is over.
 if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(value, '^%%holders|%d+|%d+$') then
-  -- Others have left in front of those that are in front now. A foreign client releases without a push: as in release.lua.
+  -- Notifies the waiters that are in front now, after others have left. A foreign client releases without a push, so 0:
+  -- see release.lua.
   local function notify_new_front()
     if have_left then notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '') end
   end
@@ -101,7 +105,7 @@ if value and holder ~= token and (grace == 0 or left ~= 0) and not string.find(v
     others_wait = waiters > 0
   end
   if waits then
-    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    -- Without a mark, the lock was taken past its queue: the lease before it has ended without a release.
     if others_wait and holder and grace == 0 and not evict_stalled() then return {3} end
     enqueue()
     set_mark(value, pttl, holder, grace)
@@ -124,8 +128,8 @@ end
 --- @include "notify_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 --- @include "hinted" (queue, claim, holders, inbox)
 
--- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
--- lock lasts.
+-- Takes the lock. `granted`: the time of the grant, if the caller holds the lock already. Returns the fencing token,
+-- and how many ms the lock lasts.
 local function take_lock(at_least, grace, waiters, granted)
   local fence = kind == 'unfenced' and 0 or next_fence(clock, floor)
   local lasts = tonumber(ttl)
@@ -141,7 +145,7 @@ if holder == token then
   redis.call('ZREM', queue, me)
   return (take_lock(left, grace, first_two(), granted))
 end
--- Several may have it.
+-- Several callers may hold the lock.
 local inside_now
 if not holder and not read_holders(value) then return {3} end
 if limit then inside_now, left = inside > 0 and who_is_inside(), left_for(1, 1) end
@@ -165,13 +169,13 @@ if not is_over then
     enqueue()
     leave_unanswered()
   end
-  -- Others may be in front that have room, or are dead.
+  -- The waiters in front may have room, or may be dead.
   if waits or have_left then
     inside_now, left = admit_waiters()
     if inside_now == false then return {3} end
   end
 else
-  -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
+  -- The caller overtakes no waiter: a free lock with a queue goes to its head, which may be this token.
   if waits then enqueue() end
   holder, left = grant_next()
   if holder == false then return {3} end

@@ -1,6 +1,7 @@
 -- Takes several locks, one after the other, until one is refused.
 -- KEYS: each lock, its queue, its claim and its holders, in the order in which all callers take them; then the clock of fencing tokens
--- ARGV[1] inbox   ARGV[2] the floor of fence.lua, or ''; then for each lock the arguments 1, 2, 3 and 5 of acquire.lua
+-- ARGV[1] inbox   ARGV[2] the floor of fence.lua, or ''; then for each lock ARGV[1], ARGV[2], ARGV[3] and ARGV[5] of
+-- acquire.lua
 -- Returns for each lock what acquire.lua returns, up to the first that is refused.
 -- Idempotent by token, as acquire.lua.
 --- @function "acquire"

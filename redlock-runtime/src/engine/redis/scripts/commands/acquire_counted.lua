@@ -1,16 +1,17 @@
 -- Takes a counted lock together with others, or joins its queue.
 -- KEYS as in acquire.lua: all of them   ARGV as in acquire.lua, but:
--- ARGV[7] n and how many it allows, 0 for any number; behind it, for one that counts for several of them, x and how many
--- ARGV[8] 'try' where the server has refused a command that this needs: they are tried first
--- Returns what acquire.lua returns. The fencing token is that of all that are inside. One that has the lock alone, as an older version
--- of a client has granted it, is one of several from now on. The holder is %holders|the least that one of them allows|their fencing token|how many they are,
--- and behind that, where one of them counts for several, |how many permits they have; and in the place of the time of its grant stands what who_keeps_out returns.
+-- ARGV[7] n and the limit of the caller, 0 for any number; then x and its weight, if it takes several permits
+-- ARGV[8] 'try' if the server has refused a command that this script needs: the script tries all of them first
+-- Returns what acquire.lua returns. All holders have the same fencing token. If an older client has granted the lock to
+-- this token alone, the token becomes one of several holders. The holder in an answer is %holders|the least of their
+-- limits|their fencing token|how many they are, and then |how many permits they have, if one of them has several. What
+-- who_keeps_out returns takes the place of the time of the grant.
 -- Idempotent by token, as acquire.lua.
 
 --- @include "grace"
 --- @include "least"
 
--- Where one of these is refused, the answer names it, and nothing is changed.
+-- If the server refuses one of these, the answer names it, and nothing is changed.
 if ARGV[8] then
   redis.call('ZADD', KEYS[5], 'XX', '0', '')
   redis.call('ZCARD', KEYS[5])
@@ -19,10 +20,9 @@ if ARGV[8] then
   redis.call('ZSCORE', KEYS[5], '')
 end
 
--- The short way, for a lock that is free or in which those are that allow the same number, and for which nobody waits. Equals the
--- long way below.
--- One command for three keys. Without any, the lock is free; with two of them, the lock and its holders, others are inside. Nobody
--- waits then.
+-- The short way, for a lock without waiters that is free, or whose holders have the same limit. It has the same effect
+-- as the long way below. This is one command for three keys. If none exists, the lock is free. If two exist, these are
+-- the lock and its holders, and nobody waits.
 local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5])
 local value = false
 if exist > 0 then
@@ -35,29 +35,30 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   local number, inbox, lasts = string.sub(ARGV[7], 2), ARGV[4], ARGV[2] + 1
   if string.byte(inbox, -1) == 125 then inbox = string.gsub(inbox, '{%d+}$', '') end
   local member = ARGV[1] .. '|' .. number .. '|' .. inbox
-  -- Numbers as text: the server takes longer over a number, and over %.0f. In two parts, each of which is an integer on any server.
+  -- Numbers are text, because the server takes longer for a number, and for %.0f. The text has two parts, each of which
+  -- is an integer on any server.
   local at = redis.call('TIME')
   local micros = at[2] + 0
   local ends = at[1] * 1000 + (micros - micros % 1000) / 1000 + lasts
   local rest = ends % 1000000000
   ends = string.format('%d%09d', (ends - rest) / 1000000000, rest)
-  -- One that must be raised is drawn once more below.
+  -- If the clock must be raised, the long way draws another fencing token.
   local fence = not value and redis.call('INCR', KEYS[3])
   if fence and fence >= (ARGV[6] ~= '' and tonumber(ARGV[6]) or LEAST) then
     local px = lasts + GRACE + (lasts - lasts % 3) / 3
     px = string.format(px < 1000000000 and '%d' or '%.0f', px)
     rest = fence % 1000000000
-    -- One that counts for several allows no other, to scripts that do not know that.
+    -- For scripts that do not know weights, a caller with several permits has the limit 1.
     local least = string.find(number, 'x', 1, true) and '1' or number
     local by_all = string.format('%%holders|%s|%d%09d', least, (fence - rest) / 1000000000, rest)
     redis.call('SET', KEYS[1], by_all, 'PX', px)
-    -- As in add_holders.lua. Without the member there is nothing that could expire.
+    -- As in add_holders.lua. Without the member, the set does not exist, and cannot get an expiry.
     redis.pcall('ZADD', KEYS[5], ends, member)
     if redis.pcall('PEXPIRE', KEYS[5], px) ~= 1 then
       redis.call('DEL', KEYS[1], KEYS[5])
       redis.call('PEXPIRE', KEYS[1], px)
       redis.call('ZADD', KEYS[5], ends, member)
-      -- The server allows now what it has just refused. The lock is gone.
+      -- The server allows now what it has just refused. The lock is deleted by now.
       redis.call('DEL', KEYS[5])
       return redis.error_reply('TRYAGAIN the server has refused to count a caller')
     end
@@ -65,7 +66,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   end
   local prefix = value and '%holders|' .. number .. '|'
   if prefix and string.sub(value, 1, #prefix) == prefix then
-    -- Those whose lease is over are looked for where there is no room, and when the key has to last for longer.
+    -- The long way removes holders whose lease is over. It runs if there is no room, or if the key has to last longer.
     local inside = redis.call('ZCARD', KEYS[5])
     if inside > 0 and (number == '0' or inside < tonumber(number)) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
       and not redis.call('ZSCORE', KEYS[5], member) then
@@ -73,7 +74,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
       return tonumber(string.sub(value, #prefix + 1))
     end
   elseif prefix then
-    -- Where one counts for several, the members are read.
+    -- One of the holders, or the caller, has several permits: read the members.
     local most, weight = string.match(number, '^(%d+)x?(%d*)$')
     local its_least, its_phase = string.match(value, '^%%holders|(%d+)|(%d+)$')
     if its_phase and (its_least == '1' or its_least == most) and most ~= '0' then
@@ -183,7 +184,7 @@ else
   holder, left = admit_waiters(lasts)
   if holder == false then return {3} end
   if holder == token then return tonumber(phase) end
-  -- Those that waited have entered, or were dead.
+  -- The waiters have entered, or were dead.
   if redis.call('EXISTS', queue) == 0 and (not holder or inside > 0) and has_room(number, weight) then
     admit(mine, number, weight, lasts)
     add_holders()

@@ -1,13 +1,13 @@
--- Takes a lock for a body that runs once, unless it is done.
+-- Takes a lock for a body that runs once, unless the body is done.
 -- KEYS[1] to KEYS[5] as in acquire.lua, KEYS[6] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
 -- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
 -- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
--- Returns what acquire.lua returns, or {6, kept, the result} of a body that is done, {5, kept} when the record is of another
--- request, {7, kept, since when in ms, its owner} of a body that was interrupted. `kept` is 1 when the caller has to release the
--- lock or its place in the queue, and 0 when it has neither.
--- The record of a body that runs lasts for the lease longer: renew_once.lua prolongs it.
--- It looks whenever it asks: one that has waited, or was granted the lock by a push, has not seen what was done meanwhile.
+-- Returns what acquire.lua returns, or {6, kept, the result} for a body that is done, {5, kept} if the record is of
+-- another request, {7, kept, since when in ms, its owner} for a body that was interrupted. `kept` is 1 if the caller
+-- has to release the lock or its place in the queue, and 0 if it has neither. While the body runs, the record lasts
+-- longer than its lease: renew_once.lua prolongs it. Each call reads the record, because a caller that has waited, or
+-- got the lock by a push, does not know what was stored meanwhile.
 -- Idempotent by token, as acquire.lua.
 local record = KEYS[6]
 --- @include "grace"
@@ -37,7 +37,7 @@ if result then
   end
 end
 local taken = acquire(KEYS, ARGV)
--- The lock says who lives, not the record: whoever has started it before holds the lock no longer.
+-- The lock decides who is alive, not the record: the runner that started the body before no longer holds the lock.
 if type(taken) == 'number' and not (found and found.runner == runner) then
   if found and ARGV[11] == 'error' then return {7, 1, found.since, found.owner} end
   set_record(fingerprint, 's', runner, ARGV[1], before, string.format('%.0f', ARGV[9] + ARGV[2] + GRACE))

@@ -1,6 +1,6 @@
 -- Writes who leads, and since when, beside a lock that this token holds.
 -- KEYS[1] the lock   KEYS[2] the record of its leader
--- ARGV[1] token   ARGV[2] how long the record lasts in ms; '0': there is to be none
+-- ARGV[1] token   ARGV[2] how long the record lasts in ms; '0' deletes it
 -- ARGV[3] for how many ms it has led   ARGV[4] the term, its fencing token   ARGV[5] what it announces
 -- Returns 1, or 0 when this token does not hold the lock.
 -- Idempotent: a second call writes the same.
@@ -12,7 +12,7 @@ if ARGV[2] == '0' then
   redis.call('DEL', KEYS[2])
   return 1
 end
--- The same leader writes its record again and again. Since when it leads stays as it was.
+-- A leader writes its record again and again. The time since when it leads stays the same.
 local term, since, its_token = record_at(KEYS[2])
 if term ~= ARGV[4] or its_token ~= ARGV[1] then
   local now = redis.call('TIME')

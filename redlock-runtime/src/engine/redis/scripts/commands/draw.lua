@@ -1,6 +1,6 @@
 -- Draws a fencing token for a lock that this token holds, and took without one.
 -- KEYS[1] the lock   KEYS[3] the clock of fencing tokens   ARGV[1] token   ARGV[6] the floor of fence.lua
--- Returns it, or 0 when this token does not hold the lock.
+-- Returns the fencing token, or 0 if this token does not hold the lock.
 -- A second call draws a higher one.
 local clock, floor = KEYS[3], ARGV[6]
 --- @include "fence"

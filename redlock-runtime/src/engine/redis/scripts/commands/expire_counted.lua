@@ -1,9 +1,9 @@
--- One of several that have a counted lock lets its lease end at this time. One that has the lock alone, as an older version of a client
--- has granted it, does, too, as in renew.lua.
+-- Lets the lease of one holder of a counted lock end at this time. If an older client has granted the lock to this
+-- token alone, this renews the lock with 'exactly', as renew.lua does.
 -- KEYS as in acquire_counted.lua   ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] 'exactly'   ARGV[4] inbox
 -- ARGV[7] as in acquire_counted.lua
--- Returns 1, or 0 when it is not inside, or 2 when the caller has to call again.
--- Idempotent: a second call lets it end at its own time.
+-- Returns 1, or 0 if this token is not inside, or 2 if the caller has to call again.
+-- Idempotent: a second call sets the end again.
 local lock, queue, _, claim, holders = unpack(KEYS)
 local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 --- @include "grace"
@@ -19,7 +19,7 @@ local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 
 local mine = token .. '|' .. string.sub(kind, 2) .. '|' .. without_tag(inbox)
 
--- The key need not last for much longer than the last of those inside: one lets its lease end sooner than it was to.
+-- Shortens the key, which need not last much longer than the last lease: this lease ends sooner than before.
 local function shorten()
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
   local lasts = math.max(math.ceil(last - now_ms()), 0) + GRACE
@@ -33,9 +33,9 @@ if not read_holders(value_of(lock)) then return 2 end
 if limit then
   if not redis.call('ZSCORE', holders, mine) then return 0 end
   local lasts = ttl + 1
-  -- And half a ms: its process, which lets it end, is not stuck.
+  -- The half ms says that the process lets the lease end, and is not stuck.
   local px = extend_counted(lasts + 1, false, redis.call('PTTL', lock))
-  -- First what a full server allows.
+  -- This comes first, because a full server allows it, and then the rest.
   redis.call('PEXPIRE', holders, px or redis.call('PTTL', holders))
   redis.call('ZADD', holders, string.format('%.1f', now_ms() + lasts + 0.5), mine)
   shorten()

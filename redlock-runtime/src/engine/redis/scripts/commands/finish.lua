@@ -1,4 +1,4 @@
--- Releases a lock whose body runs once, in the same step that stores its result: as release.lua.
+-- Releases a lock whose body runs once, as release.lua does, and stores the result in the same step.
 -- KEYS[1] to KEYS[5] as in acquire.lua   KEYS[6] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in release.lua
 -- ARGV[8] the fingerprint of the request, or '-'   ARGV[9] how long the record lasts in ms   ARGV[10] the runner
@@ -21,7 +21,8 @@ if value == token then return redis.call('DEL', lock) end
 --- @include "read"
 --- @include "notify"
 
--- Those that wait for the result leave the queue and are told; the next one behind them gets the lock, and releases it in the same way.
+-- The waiters for the result leave the queue, and get a push. The next waiter behind them gets the lock, and releases
+-- it in the same way.
 if is_held and is_done then
   local gone = {}
   for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do

@@ -1,4 +1,4 @@
--- As finish.lua, where access rules forbid what a queue needs.
+-- Does what finish.lua does, for a server whose access rules forbid the commands of a queue.
 -- KEYS, ARGV as in finish.lua
 -- Returns 1, or 0 when the token does not hold the lock.
 -- Idempotent by token, as finish.lua.

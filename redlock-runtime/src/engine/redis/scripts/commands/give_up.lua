@@ -1,5 +1,5 @@
--- Releases a lock, if this token holds it, and leaves its queue alone: on one node of several, where there are none, and where
--- access rules forbid what a queue needs.
+-- Releases a lock if this token holds it, and does not touch its queue: for a node of a quorum, which has no queues,
+-- and for a server whose access rules forbid the commands of a queue.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] and so on: the tokens that its process has passed the lock on to
 -- Returns 1, or 0 when none of these tokens holds the lock.
 -- Idempotent by token: a second call finds no lock of it.

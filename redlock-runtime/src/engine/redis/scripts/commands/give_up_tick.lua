@@ -1,4 +1,5 @@
--- As end_tick.lua, where access rules forbid what a queue needs: it releases as give_up.lua.
+-- Does what end_tick.lua does, for a server whose access rules forbid the commands of a queue. It releases as
+-- give_up.lua does.
 -- KEYS[6] the record of the last tick, as in tick.lua
 -- ARGV[8] what becomes of the tick   ARGV[9] the tick   ARGV[10] how long its record is kept   ARGV[11] how long ago it was asked for:
 -- as in includes/end_tick.lua

@@ -1,6 +1,6 @@
 -- Reads the state of a lock.
 -- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders
--- Returns it as state.lua says, and the first 100 members of the queue if there are any.
+-- Returns what state.lua returns, with the first 100 members of the queue if there are any.
 -- It changes nothing.
 local lock, queue, holders = KEYS[1], KEYS[2], KEYS[3]
 --- @include "shown"

@@ -2,7 +2,7 @@
 -- KEYS[1] the lock   KEYS[2] the node's clock of fencing tokens
 -- ARGV[1] token   ARGV[2] the fencing token
 -- Returns 1, or 0 when this token does not hold the lock.
--- Idempotent: a clock that is as high stays.
+-- Idempotent: it does not change a clock that is as high.
 --- @include "without_time"
 local holder = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end

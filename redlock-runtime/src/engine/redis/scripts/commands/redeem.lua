@@ -1,8 +1,8 @@
--- Takes over a lock whose holder has left it to whoever has the ticket.
+-- Takes over a lock that its holder has left to the owner of a ticket.
 -- KEYS[1] to KEYS[4] as in acquire.lua   ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[7] as in acquire.lua
 -- ARGV[8] the token of the ticket, under which the lock was left
--- Returns a fencing token (0: unfenced), or -1 when another token holds the lock, or -2 when it is free.
--- Past its queue: to those who wait, the lock was held all the time. Idempotent by token, as acquire.lua.
+-- Returns a fencing token (0: unfenced), or -1 when another token holds the lock, or -2 when it is free. It does not
+-- use the queue: to the waiters, the lock was held all the time. Idempotent by token, as acquire.lua.
 local lock, queue, clock, claim = unpack(KEYS)
 local token, ttl, _, inbox, _, floor, kind = unpack(ARGV)
 --- @include "time"
@@ -18,7 +18,7 @@ local token, ttl, _, inbox, _, floor, kind = unpack(ARGV)
 local value = value_of(lock)
 local holder, grace, granted = parse(value)
 local left = value and without_grace(redis.call('PTTL', lock), grace)
--- In its grace, the time of the ticket is over.
+-- In the grace of the lock, the ticket has expired.
 if not value or grace > 0 and left == 0 then return -2 end
 if holder ~= token and holder ~= ARGV[8] then return -1 end
 local waiters = redis.call('EXISTS', queue) == 1 and notified_waiters() or {}

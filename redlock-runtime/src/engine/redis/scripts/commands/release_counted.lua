@@ -1,13 +1,13 @@
--- One of several leaves a counted lock, or its queue. One that has the lock alone, as an older version of a client has granted it,
--- releases it, as release.lua.
+-- Removes one holder from a counted lock, or a waiter from its queue. If an older client has granted the lock to this
+-- token alone, this releases it as release.lua does.
 -- KEYS as in acquire_counted.lua   ARGV as in release.lua, but ARGV[7] as in acquire_counted.lua
--- Returns 1; or 0 when it was not inside; or 2 when the caller has to call again.
--- Idempotent by token: a second call finds it neither inside nor in the queue.
+-- Returns 1; or 0 if this token was not inside; or 2 if the caller has to call again.
+-- Idempotent by token: a second call finds this token neither inside nor in the queue.
 --- @include "grace"
 
--- The short way, for one of several that is inside when nobody waits. Equals the long way below.
+-- The short way, for a holder of a lock without waiters. It has the same effect as the long way below.
 local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
--- The length of an error is 0, too: that costs no call.
+-- The length of an error is 0, too. To compare it costs no call.
 if #value == 0 and type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
   value = redis.call('GET', KEYS[1])
 end
@@ -27,7 +27,7 @@ if value and #value > 0 and string.byte(value) == 37 and redis.call('EXISTS', KE
     if left <= 0 then
       redis.call('DEL', KEYS[1], KEYS[4], KEYS[5])
     elseif redis.call('PTTL', KEYS[1]) > 2 * (left + GRACE) then
-      -- A foreign client need not wait for the lease of one that has left.
+      -- A foreign client need not wait for the lease of a holder that has left.
       local px = string.format('%.0f', left + GRACE)
       redis.call('PEXPIRE', KEYS[1], px)
       redis.call('PEXPIRE', KEYS[5], px)
@@ -54,7 +54,7 @@ if limit then
   redis.call('ZREM', queue, me)
   if inside == 0 and leave_free() then return score and 1 or 0 end
   if admit_next(place, score) then return score and 1 or 0 end
-  -- So that the next call finds it, too.
+  -- The next call must find this holder, too.
   if score then redis.call('ZADD', holders, score, mine) end
   return 2
 end

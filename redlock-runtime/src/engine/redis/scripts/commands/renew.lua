@@ -2,10 +2,10 @@
 -- KEYS[1] the lock   KEYS[2] its queue and KEYS[4] the claim, with 'exactly' or 'ticket'
 -- ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
 -- ARGV[3] 'exactly': also to an earlier time. Without it, a request that arrives late does not shorten the lease.
---         'ticket': the same, and the value says that a ticket carries the lock from now on.
+--         'ticket': as 'exactly', and the value says that a ticket carries the lock from now on.
 -- ARGV[4] inbox
 -- Returns 1, or 0 when this token does not hold the lock.
--- Idempotent: a second call moves it again, and only with 'exactly' or 'ticket' to an earlier time.
+-- Idempotent: a second call moves the expiry again, and only with 'exactly' or 'ticket' to an earlier time.
 --- @include "extend"
 local to_ticket = ARGV[3] == 'ticket'
 local answer, lasts, grace = extend(KEYS[1], ARGV[1], ARGV[2], to_ticket or ARGV[3] == 'exactly')
@@ -21,7 +21,8 @@ if to_ticket and answer == 1 or lasts and ARGV[3] == 'exactly' then
     redis.call('SET', lock, value, 'PX', string.format('%d', ARGV[2] + (grace or 0)))
   end
   if lasts then
-    -- The waiters would ask when the lease was to end before; and its process, which lets it end, is not stuck.
+    -- The waiters would ask at the earlier end of the lease. The process lets the lease end, so it is not stuck, and
+    -- its claim goes.
     redis.call('DEL', KEYS[4])
     notify_waiters(notified_waiters(), lasts, time(), '')
   end

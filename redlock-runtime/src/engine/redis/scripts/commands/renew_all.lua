@@ -1,12 +1,12 @@
--- Moves the expiry of several locks, each if its token holds it, and never to an earlier time. All are read once more in
--- the end: a client that asked for it watches these reads, and our own writes would have ended the watch.
+-- Moves the expiry of several locks, each if its token holds it, and never to an earlier time. Reads all of them at the
+-- end: a client with tracking watches these reads, and our own writes would have ended the watch.
 -- KEYS the locks   ARGV for each its token and its ttl in ms (above zero: PEXPIRE 0 would delete)
 -- Returns for each 1, or 0 when another token holds the lock, or -1 when it is free.
 -- Idempotent: a second call renews, too.
 --- @include "parse"
 
--- One command, and for a client that watches one read of a key less, which a server before 7.2 notes for all keys of the call.
--- A server before 7.0 knows no GT, and 0 is also the answer where the key never expires.
+-- With GT this is one command, and one read less: a server before 7.2 tracks each read for all keys of the call. A
+-- server before 7.0 does not know GT; and 0 is also the answer for a key that never expires.
 local knows_gt = true
 local function extend_to(key, px)
   local answer = knows_gt and redis.pcall('PEXPIRE', key, px, 'GT')
@@ -26,7 +26,7 @@ for i, key in ipairs(KEYS) do
     value = holder or value
   end
   if value == token then
-    -- As text where it can be: a server before 7.2 takes longer over a number among the arguments of a command.
+    -- As text if possible: a server before 7.2 takes longer for a number among the arguments of a command.
     local px = ARGV[2 * i]
     answers[i] = extend_to(key, grace > 0 and string.format('%d', px + grace) or px)
   else

@@ -1,9 +1,9 @@
--- One of several that have a counted lock moves the end of its lease, and not to an earlier time. One that has the lock alone, as an
--- older version of a client has granted it, renews it, as renew.lua. Without another key: while a slot of a Cluster moves, what
--- names a key that does not exist is refused.
+-- Moves the end of the lease of one holder of a counted lock, and not to an earlier time. If an older client has
+-- granted the lock to this token alone, this renews it as renew.lua does. It names no other key: while a slot of a
+-- Cluster moves, the server refuses a command that names a key that does not exist.
 -- KEYS[1] the lock   KEYS[2] its holders   ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] ''   ARGV[4] inbox   ARGV[5] as ARGV[7] of
 -- acquire_counted.lua
--- Returns 1, or 0 when it is not inside.
+-- Returns 1, or 0 if this token is not inside.
 -- Idempotent: a second call renews, too.
 --- @include "grace"
 --- @include "time"
@@ -19,7 +19,7 @@ if value and string.byte(value) == 37 then
   local now_ms = string.sub(time(), 1, -4)
   local ends = math.max(now_ms + ARGV[2] + 1, math.floor(score))
   local text, lasts = string.format('%.0f', ends), ends - now_ms
-  -- A full server refuses it, but not behind what it allows.
+  -- A full server refuses ZADD, unless a command that it allows comes first.
   if type(redis.pcall('ZADD', KEYS[2], text, member)) == 'table' then
     redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2]))
     redis.call('ZADD', KEYS[2], text, member)

@@ -1,6 +1,6 @@
--- Redlock: renews a lock on one node of several, or takes it there if it is free.
+-- Renews a lock on one node of a quorum, or takes it there if it is free.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)   ARGV[3] as in renew.lua
--- Returns 1; 2 when the lock was free, which does not count as a renewal; 0 when another token holds it.
+-- Returns 1; 2 if the lock was free, which does not count as a renewal; 0 if another token holds it.
 -- Idempotent by token: a second call renews.
 --- @include "without_time"
 local holder = redis.pcall('GETRANGE', KEYS[1], '0', '512')

@@ -1,8 +1,8 @@
 -- Reserves fencing tokens for the waiters of the holder's process, which get the lock without another request.
 -- KEYS[1] the lock   KEYS[2] the clock of fencing tokens
 -- ARGV[1] token   ARGV[2] how many
--- Returns the last of them; 0 when this token does not hold the lock, or when the clock would get ahead of the server's
--- time: a server that has lost its data begins again at its time.
+-- Returns the last of them; 0 if this token does not hold the lock, or if the clock would get ahead of the server's
+-- time, because a server that has lost its data begins again at its time.
 -- A second call reserves as many more.
 --- @include "value_of"
 --- @include "parse"

@@ -1,8 +1,9 @@
--- Takes its place from one of several that hold a counted lock, for an operator: those enter that have room now, and the one that has
--- lost its place receives a push. The others keep theirs.
--- KEYS as in acquire_counted.lua   ARGV[1] its token   ARGV[4] the inbox of the operator   ARGV[6] the floor of fence.lua
--- Returns 1; or 0 when it was not inside; or 2 when the caller has to call again.
--- Idempotent by token: a second call does not find it, and takes nothing from those that have entered since.
+-- Removes one holder from a counted lock, for an operator. The waiters that have room now enter, and the removed holder
+-- receives a push. The other holders keep the lock.
+-- KEYS as in acquire_counted.lua   ARGV[1] the token of the holder   ARGV[4] the inbox of the operator   ARGV[6] the
+-- floor of fence.lua
+-- Returns 1; or 0 if this token was not inside; or 2 if the caller has to call again.
+-- Idempotent by token: a second call does not find this token, and removes nobody that has entered since.
 local lock, queue, clock, claim, holders = unpack(KEYS)
 local revoked, inbox, floor = ARGV[1], ARGV[4], ARGV[6]
 local token, leaves, mine, number = '', false, '', 1
@@ -21,12 +22,12 @@ if not member then return 0 end
 local score = redis.call('ZSCORE', holders, member)
 inside = inside - redis.call('ZREM', holders, member)
 if not admit_next(nil, score) then
-  -- So that the next call finds it, too.
+  -- The next call must find this holder, too.
   redis.call('ZADD', holders, score, member)
   return 2
 end
--- In a Cluster its process has its inbox in the slot in which the operator has its own, unless slots have just moved. Without a push, the holder
--- detects the loss at its next renewal.
+-- In a Cluster, the inbox of its process has the same slot as the operator's inbox, unless slots have just moved.
+-- Without a push, the holder detects the loss at its next renewal.
 local its_inbox, home = string.match(member, '|([^|]*)$'), string.match(inbox, '{%d+}$') or ''
 notify(its_inbox .. home, 'revoked|' .. revoked .. '|0|0||' .. lock)
 return 1

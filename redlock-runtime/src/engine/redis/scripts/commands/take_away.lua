@@ -1,6 +1,6 @@
--- Redlock: takes a lock away from its holder on one node of several. There are no queues.
+-- Takes a lock away from its holder on one node of a quorum, which has no queues.
 -- KEYS[1] the lock   ARGV[1] the holder's token, or the start of a foreign client's value, in hexadecimal digits
--- Returns 1, or 0 when the lock has another value by now: a request that comes late takes nothing from a later holder.
+-- Returns 1, or 0 if the lock has another value by now: a late request takes nothing from a later holder.
 -- Idempotent by token.
 --- @include "shown"
 --- @include "value_of"

@@ -1,11 +1,10 @@
--- Redlock: takes a lock on one node of several, if it is free or this token holds it already.
+-- Takes a lock on one node of a quorum, if it is free or this token holds it already.
 -- KEYS[1] the lock   KEYS[2] the node's clock of fencing tokens
 -- ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] the fencing token that the client asks for
 -- ARGV[4] 'late': the time in the token is not that of this request
--- Returns that fencing token if it is above the node's clock, and sets the clock to it; else a number above it that is not
--- below the clock.
--- When another token holds the lock, {0, the first 512 bytes of the holder's value, its PTTL in ms (-1: none), '0', -1, when
--- it was granted, in seconds, or ''}.
+-- Returns that fencing token if it is above the node's clock, and sets the clock to it; otherwise a number above it
+-- that is not below the clock. If another token holds the lock, returns {0, the first 512 bytes of the holder's value,
+-- its PTTL in ms (-1: none), '0', -1, when it was granted, in seconds, or ''}.
 -- Idempotent by token: a second call renews, and returns another number.
 --- @include "without_time"
 local granted = ARGV[4] == 'late' and '=' .. redis.call('TIME')[1] or ''

@@ -1,4 +1,4 @@
--- Those that were admitted are inside now. In between, a script that fails leaves a lock that counts nobody: free to all of us.
+-- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
 --- @with lock, clock, claim, holders, floor
 --- @include "fence"
 --- @include "counted" (holders)
@@ -10,12 +10,12 @@ local function add_holders()
   if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
   local value = '%holders|' .. (extra > 0 and 1 or limit) .. '|' .. phase
   local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
-  -- What was there before, if the lock was deleted.
+  -- Deletes what an earlier phase has left, if the lock was deleted.
   if is_first then redis.call('DEL', holders, claim) end
   -- One that is inside already keeps its lease: it may have entered without the queue, where its process could not notify, and left
   -- its place behind.
   local added = type(redis.pcall('ZADD', holders, 'NX', unpack(entering))) ~= 'table'
-  -- Nobody is inside without a member, and a set that may not get its expiry would stay forever.
+  -- Without its member, a caller is not inside. Without an expiry, the set would stay forever.
   local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
   if is_undone then
     redis.call('DEL', lock, holders)
@@ -24,7 +24,7 @@ local function add_holders()
   end
   if not added then redis.call('ZADD', holders, 'NX', unpack(entering)) end
   if is_undone then
-    -- The server allows now what it has just refused. The lock is gone.
+    -- The server allows now what it has just refused. The lock is deleted by now.
     redis.call('DEL', holders)
     error({err = 'TRYAGAIN the server has refused to count a caller'})
   end

@@ -1,5 +1,5 @@
--- The caller, `me`, joins the queue, behind these waiters, also when the clock went back. A queue that may not get its expiry would
--- stay forever: without this waiter, it has that of the others, or is gone.
+-- Puts the caller, `me`, into the queue, behind these waiters, also if the clock was set back. If the server refuses
+-- the expiry of the queue, the caller leaves it again: otherwise, the queue would stay forever.
 --- @with queue, me
 --- @include "queue_ttl"
 --- @include "time"

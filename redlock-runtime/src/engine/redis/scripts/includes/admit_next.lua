@@ -1,5 +1,6 @@
--- Behind one that has left: those enter that have room now. If `admit_waiters` tells nobody, the first two are told, if it had a place among
--- them or was inside, with this score. Returns false when the caller has to call again.
+-- Admits the waiters that have room now, after a caller has left. If `admit_waiters` notifies nobody, this notifies the
+-- first two waiters, provided that the one that left was one of them, or was inside. `score`: the end of its lease, if
+-- it was inside. Returns false if the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
 --- @include "first_two" (queue)
 --- @include "notify_each" (lock, queue, holders, inbox)

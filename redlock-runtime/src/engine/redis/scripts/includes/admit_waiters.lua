@@ -1,5 +1,6 @@
--- Those in front of the queue enter, as long as they may be inside together, each for a claim; the caller for `lasts`. An exclusive
--- one gets a lock in which nobody is. Dead and malformed ones in front leave the queue.
+-- Admits the waiters in front of the queue, as long as they may be inside together: each for a claim, and the caller
+-- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
+-- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
 --- @include "claim"
@@ -20,20 +21,21 @@
 --- @include "add_holders" (lock, clock, claim, holders, floor)
 --- @include "notify_each" (lock, queue, holders, inbox)
 
--- So many one call lets in at most.
+-- The most waiters that one call admits.
 local IN_ONE = 250
 
--- As the holder in an answer: the value of the lock, and how many are inside, and where one of them counts for several, how many permits
--- they have.
+-- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
+-- also how many permits they have.
 local function who_is_inside()
   if limit == 1 then read_limits() end
   local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
   return extra == 0 and who or who .. '|' .. inside + extra
 end
 
--- Returns what `grant_next` returns: the caller's token, when it is inside, or may take the lock for itself alone; the token of who has
--- it alone, and for how many ms; nil when nobody is inside and the queue is empty; false when the caller has to call again. Else
--- who_is_inside(), and what is left for the caller. Behind them: whether those that are the first two now were told.
+-- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
+-- alone; the token of a waiter that got the lock alone, and for how many ms; nil if nobody is inside and the queue is
+-- empty; false if the caller has to call again. Otherwise returns who_is_inside(), and in how many ms there is room for
+-- the caller. The third value says whether the new first two waiters were notified.
 local function admit_waiters(lasts)
   if not holders then return false end
   local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
@@ -54,7 +56,7 @@ local function admit_waiters(lasts)
         end
         is_over = #granted == IN_ONE
         if is_over then
-          -- It asks at once, and goes on.
+          -- That waiter asks at once, and its call admits the next ones.
           notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
           break
         end

@@ -1,4 +1,4 @@
--- How the caller asks for a lock.
+-- Says how the caller asks for a lock.
 -- how: see acquire.lua
 --- @with how
 local waits = how ~= '0' and how ~= 'late'

@@ -1,16 +1,16 @@
--- A queue in which no more may wait.
--- at_most: so many may wait
+-- Counts the waiters, and removes dead ones from a full queue.
+-- at_most: how many may wait
 --- @with lock, queue, token, leaves, at_most
 --- @include "time"
 --- @include "read"
 --- @include "evict" (queue)
 --- @include "is_there" (lock, token, leaves)
 
--- So many waiters are looked at when the queue is full: if they are in one row, a caller that is refused costs little.
+-- How many waiters of a full queue are checked. They are neighbors, so a refused caller costs little.
 local LOOKED_AT_WHEN_FULL = 16
 
--- Returns how many wait, and whether no more may. When as many wait as may, those that nobody hears leave: they are dead, and
--- would keep others out of a lock that may be free for as long as their queue is there.
+-- Returns how many wait, and whether the queue is full. A waiter of a full queue whose inbox has no subscriber is dead,
+-- and leaves: otherwise, it would keep others from a lock that may be free, for as long as the queue exists.
 local function count_waiters()
   local waiters, most = redis.call('ZCARD', queue), tonumber(at_most)
   if waiters < most then return waiters, false end

@@ -3,9 +3,9 @@
 -- what: 'record': the tick has been run, and is over if this token still holds the lock; 'undo': no body has
 --         begun, so that another caller may run a tick that this token has recorded
 -- tick: in ms since 1970; empty to undo   keeps: how long after its time its record is kept, in ms
--- asked: so long ago the caller asked for the lock, in ms
--- Returns what `release` returns.
--- The release comes first: the lock is free whatever becomes of the record, and a full server allows the record then.
+-- asked: how long ago the caller asked for the lock, in ms
+-- Returns what `release` returns. The release comes first: the lock is free even if the record cannot be written, and a
+-- full server allows the record then.
 --- @include "without_time"
 local function end_tick(release, lock, token, record, what, tick, keeps, asked)
   local is_held = false
@@ -20,7 +20,7 @@ local function end_tick(release, lock, token, record, what, tick, keeps, asked)
     local last, its_token = string.match(redis.call('GET', record) or '', '^(%d+)|([^|]*)')
     if its_token == token then
       local px = string.format('%.0f', math.max(redis.call('PTTL', record), 1))
-      -- Changes nothing. A full server allows the rest of the script then, also where nothing was released.
+      -- This changes nothing, but a full server then allows the rest of the script, also if nothing was released.
       redis.call('PEXPIRE', record, px)
       redis.call('SET', record, last .. '|', 'PX', px)
     end

@@ -1,4 +1,4 @@
--- The caller, `me`, has a place in the queue from now on.
+-- Makes sure that the caller, `me`, has a place in the queue.
 --- @with lock, queue, how, inbox, token, me
 --- @include "queue_ttl"
 --- @include "may_notify"
@@ -11,7 +11,7 @@ local function enqueue()
     add_waiter(redis.call('ZCARD', queue))
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
-    -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
+    -- Raises an error if access rules have changed, and this waiter would not receive its grant. From Redis 7.0 on.
     if redis.acl_check_cmd and not may_notify(inbox, '') then
       must_notify(inbox, '')
     end

@@ -1,17 +1,17 @@
--- All waiters of stuck processes leave the queue.
+-- Removes all waiters of stuck processes from the queue.
 --- @with queue
 --- @include "together"
 --- @include "read"
 --- @include "without_tag"
 
--- So many members one call looks at.
+-- How many members one call reads.
 local LOOKED_AT = 10000
 
--- Waiters have left the queue, and those behind them may have been told nothing.
+-- Whether waiters have left the queue, and those behind them may have received no push.
 local have_left = false
 
--- `stuck` has the inboxes of the processes as its keys, without tags. Returns the inboxes of those
--- that have left as its keys, with tags; or false when there may be more of them.
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns a table with the inboxes of the removed
+-- waiters as its keys, with tags; or false if there may be more of them.
 local function evict(stuck)
   local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
   for _, member in ipairs(members) do

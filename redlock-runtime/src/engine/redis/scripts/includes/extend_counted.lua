@@ -1,5 +1,5 @@
--- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and those that watch it are told seldom.
--- Before it, the holders: where access rules forbid that, those that are inside would leave with a set that ends before the key.
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
+-- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
 --- @include "grace"
 local function extend_counted(lasts, value, has)

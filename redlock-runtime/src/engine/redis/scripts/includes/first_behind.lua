@@ -1,4 +1,4 @@
--- Returns the first waiter of another process than that of the first two.
+-- Returns the first waiter that is of another process than the first two.
 --- @with queue
 --- @include "together"
 --- @include "read"
@@ -7,7 +7,7 @@ local function first_behind(their_inbox)
   while from <= TOGETHER do
     local members = redis.call('ZRANGE', queue, from, to)
     for i = 1, #members do
-      -- Most are of that process. A pattern takes longer than the rest of the call.
+      -- Most members are of that process. A pattern takes longer than the rest of the call.
       local member = members[i]
       local _, ends = string.find(member, its, 1, true)
       local behind = ends and string.byte(member, ends + 1)
@@ -17,7 +17,7 @@ local function first_behind(their_inbox)
       end
     end
     if #members <= to - from then return end
-    -- Often it is among the first few, and each that is read costs a third of a command.
+    -- Often the waiter is among the first few, and each member that is read costs a third of a command.
     from, to = to + 1, math.min(to * 4, TOGETHER)
   end
 end

@@ -1,4 +1,4 @@
--- A waiter that has left the queue gets the lock, and is told. Returns for how many ms it has it.
+-- Gives the lock to a waiter that has left the queue, and notifies it. Returns for how many ms it has the lock.
 --- @with lock, queue, clock, claim, floor, inbox
 --- @include "claim"
 --- @include "time"
@@ -20,7 +20,8 @@ local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   local told = notify(next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
   if type(told) == 'table' then
-    -- Access rules have changed: no waiter hears of its lock any more, so it is free. The caller hears of the same error.
+    -- Access rules have changed, and no waiter receives pushes any more. So the lock becomes free, and the caller gets
+    -- the same error.
     redis.call('DEL', lock)
     must_notify(next_inbox, '')
   end

@@ -1,16 +1,17 @@
--- Those that are admitted, and whether there is room for more.
+-- Admits callers to a counted lock, and says whether there is room for more.
 --- @with holders
 --- @include "limits_of"
 --- @include "counted" (holders)
 
--- Those that are not written yet, the least that one of them allows, and the permits that they have beyond one each.
+-- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
+-- each.
 local entering, entering_least, entering_extra = {}, 0, 0
 
 local function has_room(number, weight)
   if inside == 0 then return true end
   if limit ~= 0 and (number == 0 or limit < number) and inside > #entering / 2 then
-    -- Somebody allowed fewer than this one does, or counted for several. It may have left. Where nobody is written, the members are those
-    -- of a lock that was deleted.
+    -- A holder had a smaller limit than this caller, or several permits. It may have left. If nobody is written yet,
+    -- the members are those of a lock that was deleted.
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end

@@ -1,8 +1,9 @@
--- The first waiter keeps out those behind it that have room beside the holders, and its process may be stopped. So a caller that
--- has room sends it a hint, and it has to ask within a claim, or the waiters of its process leave the queue. The claim notes since
--- when, in ms of the server's time, and its place: no inbox contains `|`. A waiter that asks makes the queue last for QUEUE_TTL
--- again, in any version of these scripts. The queue of a first waiter that has not answered lasts for a claim less: a request of
--- another process leaves it so.
+-- Finds out whether the first waiter answers. It keeps out the waiters behind it that have room beside the holders, and
+-- its process may be stopped. So a caller that has room sends it a hint. The first waiter then has to ask within a
+-- claim, or all waiters of its process leave the queue. The key of the claim has the time of the hint, in ms of the
+-- server's time, and the member of the first waiter: no inbox contains `|`. A waiter that asks makes the queue last for
+-- QUEUE_TTL again, in any version of these scripts. While the first waiter has not answered, a request of another
+-- process makes the queue last for a claim less.
 --- @with queue, claim, holders, inbox
 --- @include "claim"
 --- @include "queue_ttl"
@@ -21,7 +22,7 @@ local function find_hinted()
   hinted = {member = member, inbox = its_inbox, waited = waited, answers = answers}
 end
 
--- Behind `enqueue`.
+-- Called after `enqueue`.
 local function leave_unanswered()
   if hinted and not hinted.answers then
     redis.call('PEXPIRE', queue, math.max(QUEUE_TTL - CLAIM - hinted.waited, QUEUE_TTL / 2))

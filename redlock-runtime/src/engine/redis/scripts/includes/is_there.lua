@@ -1,5 +1,6 @@
--- A waiter is there while its inbox has a subscriber.
--- token: the caller   leaves: the caller leaves. An older place of its own, under another tag of its inbox, goes with it
+-- Says whether a waiter is alive: its inbox has a subscriber.
+-- token: the caller   leaves: whether the caller leaves the queue, with any older place of its own under another tag of
+-- its inbox
 --- @with lock, token, leaves
 --- @include "listeners"
 

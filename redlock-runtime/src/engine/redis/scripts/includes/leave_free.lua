@@ -1,8 +1,9 @@
--- how: above '0': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
--- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
--- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. A release
--- for followers counts for so many. Not by a count: with one for all locks, a lock that alternates with another might never be
--- left free, and one for each lock would have to be stored.
+-- how: above '0' if other lock clients use the lock, too. They do not know its queue, and would never find it free
+-- while it has waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a
+-- moment, and notifies the first two waiters to ask again; if these are of one process, which may be stopped, also the
+-- first waiter of another process. A release for followers counts for as many. A counter would not do: with one counter
+-- for all locks, a lock that alternates with another might never be left free, and a counter for each lock would have
+-- to be stored.
 --- @with lock, queue, claim, how, token, leaves
 --- @include "together"
 --- @include "time"

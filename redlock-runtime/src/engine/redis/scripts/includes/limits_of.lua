@@ -1,12 +1,12 @@
--- What those that are inside demand together, by their members: see counted.lua.
+-- Reads the limits and weights of the holders from their members: see counted.lua.
 
--- Zero is more than any other number.
+-- Returns the smaller limit. Zero allows any number, so it is larger than all others.
 local function least(one, other)
   if one == 0 then return other elseif other == 0 then return one end
   return math.min(one, other)
 end
 
--- Returns the least that one of them allows, and how many permits they have beyond one each.
+-- Returns the least of their limits, and how many permits they have beyond one each.
 local function limits_of(members)
   local its_least, beyond = 0, 0
   for i = 1, #members do

@@ -1,4 +1,4 @@
--- Returns how many clients hear what is published to an inbox. The reply of PUBLISH also counts clients that subscribe to all
+-- Returns how many clients subscribe to an inbox. The reply of PUBLISH also counts clients that subscribe to all
 -- channels by pattern.
 local function listeners(inbox)
   return redis.call('PUBSUB', 'NUMSUB', inbox)[2]

@@ -1,5 +1,5 @@
--- Returns how many clients hear what is published to an inbox. A waiter that is connected to another server, because the lock has
--- moved here, is told to ask again: then it waits here.
+-- Returns how many clients subscribe to an inbox. If the lock has moved to this server, its waiters may be connected to
+-- another one. This notifies such a waiter to ask again, and then it waits here.
 local function listeners(inbox, its_token, its_lock)
   local sharded, plain = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2], redis.call('PUBSUB', 'NUMSUB', inbox)[2]
   if sharded + plain == 0 then

@@ -1,4 +1,4 @@
--- Whether access rules allow to publish there. From Redis 7.0 on.
+-- Returns whether access rules allow to publish to this inbox. From Redis 7.0 on.
 local function may_notify(inbox, text)
   return redis.acl_check_cmd('PUBLISH', inbox, text)
 end

@@ -1,3 +1,3 @@
--- The member of the queue that the caller is: see read.lua.
+-- The member of the caller in the queue: see read.lua.
 --- @with token, ttl, inbox, kind
 local me = token .. '|' .. ttl .. '|' .. inbox .. (kind == '' and '' or '|' .. kind)

@@ -1,4 +1,4 @@
--- How many the caller allows inside at a time, and its member among the holders: see counted.lua.
+-- The limit of the caller, and its member among the holders: see counted.lua.
 --- @with token, inbox, kind
 --- @include "number_of"
 --- @include "without_tag"

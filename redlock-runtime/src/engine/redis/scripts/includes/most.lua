@@ -1,2 +1,2 @@
--- Members that one call reads at most, in a few ms: its caller calls again at once.
+-- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000

@@ -1,4 +1,5 @@
--- Returns all that may have been told of the claim of the holder, whose process is the one of both if it is that of the first two.
+-- Returns the waiters that may have received a push about the holder's claim: the first two and, if these are of one
+-- process, the first one of another process.
 --- @with queue
 --- @include "read"
 --- @include "first_two" (queue)

@@ -1,5 +1,6 @@
--- The first two may be told of another time each. If both are of one process, which may be stuck, another one is told, too.
--- `score`: of one that has left; if it was to end later than what they were told, nothing changes for them.
+-- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
+-- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
+-- that has left; a waiter that was to enter before that end receives nothing.
 --- @with lock, queue, holders, inbox
 --- @include "time"
 --- @include "read"

@@ -1,4 +1,4 @@
--- Others have left in front of those that are in front now. Returns false when the caller has to call again.
+-- Notifies the waiters that are in front now, after others have left. Returns false if the caller has to call again.
 --- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
 --- @include "time"
 --- @include "notify_waiters" (lock, queue, inbox)
@@ -7,7 +7,7 @@
 --- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
 local function notify_front(holder, left)
   if inside > 0 then return admit_waiters() ~= false end
-  -- A foreign client releases without a push: as in release.lua.
+  -- A foreign client releases without a push, so 0: see release.lua.
   notify_waiters(notified_waiters(), holder and math.max(left, 0) or 0, time(), '')
   return true
 end

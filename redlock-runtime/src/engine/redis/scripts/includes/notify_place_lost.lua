@@ -1,5 +1,6 @@
--- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
--- have lost their places, too, and only one of them asks.
+-- Notifies the process of the caller that its place was lost. The queue was deleted (FLUSHALL, DEL, eviction), or only
+-- this waiter has left it, with a grant. The other waiters of its inbox may have lost their places, too, and only one
+-- of them asks.
 --- @with lock, how, inbox, token
 --- @include "asks" (how)
 --- @include "notify"

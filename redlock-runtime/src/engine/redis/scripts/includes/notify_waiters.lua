@@ -1,7 +1,7 @@
--- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
--- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
--- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
--- itself, with this inbox, is not stuck.
+-- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
+-- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
+-- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
+-- process does not ask. A process that hands a lock to itself, with this inbox, is not stuck.
 --- @with lock, queue, inbox
 --- @include "read"
 --- @include "notify"

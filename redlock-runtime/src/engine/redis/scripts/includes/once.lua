@@ -1,8 +1,9 @@
--- What is known of a body that runs once: the record beside its lock.
--- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one that is done; since when,
--- in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the token without its secret; of one that is
--- done the result; of one that runs again because its result could not be decoded, until when the record of that result lasts in ms
--- since 1970, and that record: the result is not lost if the body fails. `|` stands between them.
+-- Reads and writes the record of a body that runs once, beside its lock.
+-- record: the key of the record: the fingerprint of the request, or `-`; `s` for a body that has started or `d` for one
+-- that is done; since when, in ms since 1970; its runner, a hash of the token of the lock; its owner, which is the
+-- token without its secret; the result of a body that is done; for a body that runs again because its result could not
+-- be decoded, until when the record of that result lasts, in ms since 1970, and that record: so the result is not lost
+-- if the body fails. `|` separates them.
 --- @with record
 
 local RECORD = '^([^|]*)|([sd])|(%d+)|(%x+)|([^|]*)|()'
@@ -12,7 +13,7 @@ local function ms_of_server()
   return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Returns a table of these, or false, or nil for a value that is none.
+-- Returns the record as a table, false if there is none, or nil if the value is not a record.
 local function recorded()
   local value = redis.call('GET', record)
   if not value then return false end

@@ -1,4 +1,4 @@
--- A first waiter that keeps out a caller that has room: see hinted.lua.
+-- Passes over a first waiter that keeps out a caller with room, and does not answer: see hinted.lua.
 --- @with lock, queue, claim, holders, inbox
 --- @include "claim"
 --- @include "queue_ttl"
@@ -10,7 +10,7 @@
 --- @include "counted" (holders)
 --- @include "hinted" (queue, claim, holders, inbox)
 
--- Returns false when the caller has to call again.
+-- Removes the waiters of its process. Returns false if the caller has to call again.
 local function pass_over()
   if not hinted or hinted.answers or hinted.waited < CLAIM + 0 or redis.call('ZRANGE', queue, 0, 0)[1] ~= hinted.member then
     return true
@@ -23,7 +23,7 @@ local function pass_over()
   return true
 end
 
--- For a caller that did not get in. Returns when it asks again, in ms.
+-- Sends the first waiter a hint, for a caller that did not get in. Returns after how many ms the caller asks again.
 local function hint_first(left)
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
   local first_token, _, its_inbox = read(first)

@@ -1,4 +1,4 @@
--- Returns token, ttl and inbox of a waiter, and what is behind, '' for a fenced one; nil for a malformed member.
+-- Returns token, ttl, inbox and kind of a waiter ('' for one that draws a fencing token); nil for a malformed member.
 --- @include "member"
 local function read(member)
   return string.match(member or '', MEMBER)

@@ -1,5 +1,6 @@
--- Reads who is inside. Those whose lease is over leave. Without a release, as evict_stalled.lua says, so do the waiters of their processes.
--- Returns false when the caller has to call again.
+-- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
+-- process leave, too, as in evict_stalled.lua.
+-- Returns false if the caller has to call again.
 --- @with lock, queue, holders, inbox
 --- @include "most"
 --- @include "together"
@@ -10,18 +11,18 @@
 local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end
-  -- The caller has not named them.
+  -- The caller has not sent the key of the holders.
   if not holders then return false end
   written, limit, phase = value, tonumber(its_limit), its_phase
   local size = 1
-  -- More of them count as inside until the next call.
+  -- If there are more, the rest counts as inside until the next call.
   for _ = 1, MOST / TOGETHER do
     local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
     for i = 1, #found, 2 do
       if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
       over[#over + 1] = found[i]
       local its_inbox = string.match(found[i], '|([^|]*)$')
-      -- A member of another form has none.
+      -- A member of another form has no inbox.
       if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
     end
     if next(stuck) then

@@ -1,5 +1,5 @@
--- Releases a lock that this token holds, or one that it was passed on to: the longest waiter gets it, or it is free. If none of
--- them holds it, they leave the queue.
+-- Releases a lock that this token holds, or a token to which its process has passed the lock on. The longest waiter
+-- gets it, or it is free. If none of these tokens holds the lock, they leave the queue.
 -- passed_on: the tokens that its process has passed the lock on to
 --- @with lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
 --- @include "time"
@@ -13,18 +13,19 @@ local function release(value, passed_on)
   local holder, grace = parse(value)
   local unfenced, is_held, followers = kind == 'unfenced', holder == token, {}
   for i, its_token in ipairs(passed_on) do
-    -- The lock may have been granted to a follower whose place was left: not by this process.
+    -- The server may have granted the lock to a follower whose place was left in the queue.
     is_held = is_held or holder == its_token and (i == #passed_on or not unfenced)
     followers[i] = its_token .. '|' .. ttl .. '|' .. inbox .. '|unfenced'
   end
 
-  -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
-  -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
+  -- The first two waiters receive a push with the time at which to ask. If one of them leaves, this notifies the next
+  -- ones: otherwise, if the other one dies, no waiter would ask. A foreign client releases without a push, so the new
+  -- head asks now, and watches the lock from then on.
   local function leave_queue()
     local place = redis.call('ZRANK', queue, me) or 2
     for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
     if place > 1 then return redis.call('ZREM', queue, me, unpack(followers)) end
-    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    -- Without a mark, the lock was taken past its queue: the lease before it has ended without a release.
     if holder and grace == 0 then evict_stalled() end
     local gone, waiters = {[me] = true}, {}
     for _, member in ipairs(followers) do gone[member] = true end
@@ -58,7 +59,7 @@ local function release(value, passed_on)
     if not read_holders(value) then return 2 end
     local place, score = redis.call('ZRANK', queue, me), nil
     redis.call('ZREM', queue, me, unpack(followers))
-    -- A process that does not know any more what it was granted does not know how many it has allowed.
+    -- A process that has forgotten its grant does not know its limit.
     for _, member in ipairs(place and {} or redis.call('ZRANGE', holders, 0, MOST - 1)) do
       if string.sub(member, 1, #token + 1) == token .. '|' then
         score = redis.call('ZSCORE', holders, member)
@@ -68,7 +69,7 @@ local function release(value, passed_on)
     return not admit_next(place, score) and 2 or score and 1 or 0
   end
   if not is_held then
-    -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
+    -- The lock was deleted while callers wait. The first of them may be dead, and the others ask seldom.
     if not evict_stalled() or grant_next() == false then return 2 end
     return 0
   end
@@ -76,7 +77,8 @@ local function release(value, passed_on)
   if leave_free() then return 1 end
   local next_holder = grant_next()
   if next_holder == false then return 2 end
-  -- The lock first, and alone: while a slot of a Cluster moves, a command that names a key that does not exist is refused.
+  -- This deletes the lock first, and alone: while a slot of a Cluster moves, the server refuses a command that names a
+  -- key that does not exist.
   if not next_holder then
     redis.call('DEL', lock)
     redis.pcall('DEL', claim)

@@ -1,7 +1,7 @@
--- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
--- so. Returns the mark.
--- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
--- claim: the key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+-- Sets the lock to this value for so many ms, and marks it if there are waiters, or if it had a `grace` before. Returns
+-- the mark. Writes the claim if there are waiters, because the lock itself expires soon after a lease that ends without
+-- a release.
+-- claim: a key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
 --- @with lock, claim
 --- @include "grace"
 --- @include "queue_ttl"

@@ -1,8 +1,9 @@
 -- Reads the state of a lock. `holders`: those of a counted one.
--- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its
--- lease in ms, number of waiters, the time of its grant in seconds, or ''}. Of a counted lock, the lease is the one that ends last,
--- and behind these stand {}, and {how many are inside, then of the first 100 of them the member, and what is left of its lease}. Where one
--- of them counts for several, the value has the least that one of them allows, and behind it |how many they are|how many permits they have.
+-- Returns {the holder's token or the start of a foreign client's value, or false, what is left of its lease in ms,
+-- number of waiters, the time of its grant in seconds, or ''}. For a counted lock, the lease is the one that ends last.
+-- Two more parts follow: {}, and {how many are inside, then for each of the first 100 its member, and what is left of
+-- its lease}. If one of them has several permits, the value has their least limit, and |how many they are|how many
+-- permits they have at its end.
 --- @with lock, queue, holders
 --- @include "shown"
 --- @include "value_of"
@@ -30,7 +31,7 @@ local function state()
     end
   until #inside > 0 or #page < 200
   local last = redis.call('ZRANGE', holders, '-1', '-1', 'WITHSCORES')[2]
-  -- It is free, as soon as one of us asks.
+  -- The lock becomes free as soon as a client of ours asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
   local count = redis.call('ZCARD', holders) - over
   if string.sub(value, 1, 11) == '%holders|1|' then

@@ -1,7 +1,8 @@
--- What a body leaves that runs once: its result, or that there is none.
+-- Stores what a body that runs once leaves: its result, or that it has none.
 -- Nothing is stored when the token does not hold the lock. Idempotent: a result that is stored is not stored again.
 -- how: 'done': `result` is stored; 'undone': the body has not run, or has failed, and may run again; 'interrupted': it has begun
--- value: of the lock   fingerprint: of the request, or '-'   lasts: how long the record lasts in ms
+-- value: the value of the lock   fingerprint: the fingerprint of the request, or '-'   lasts: how long the record lasts
+-- in ms
 -- Returns what the script returns, if the lock is not to be released; or nil, whether the token holds it, and whether the body is done.
 --- @with token, record
 --- @include "parse"

@@ -1,2 +1,2 @@
--- Members that are read together.
+-- How many members one command reads.
 local TOGETHER = 250

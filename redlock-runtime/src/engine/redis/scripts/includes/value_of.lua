@@ -1,5 +1,5 @@
--- Returns the value of a lock, as much of it as is needed: see shown.lua; or false for a lock that does not exist.
--- Access rules may forbid GETRANGE; any error of GET is raised.
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
   local value = redis.pcall('GETRANGE', key, '0', '512')
   if type(value) == 'table' then return redis.call('GET', key) end

@@ -1,5 +1,5 @@
--- Who keeps out a caller of this number and weight: the member of the one whose end makes room, and, where there is room, that of the
--- first waiter, which the caller does not pass. '' for none.
+-- Returns who keeps out a caller of this limit and weight: the member of the holder whose end makes room; and, if there
+-- is room, the member of the first waiter, which the caller must not pass. '' for none.
 --- @with queue, holders
 --- @include "shown"
 --- @include "counted" (holders)
