@@ -355,7 +355,7 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         "includes/add_holders",
-        "if not added then redis.call('ZADD', holders, unpack(entering)) end",
+        "if not added then redis.call('ZADD', holders, 'NX', unpack(entering)) end",
         "",
         counted::one_that_may_not_be_counted_beside_others_is_not_granted_the_lock,
     ),
