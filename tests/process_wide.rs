@@ -69,6 +69,14 @@ fn sync_locks_wake_no_thread_but_their_callers() {
     alone("sync_locks_one_after_the_other_wake_no_other_thread", &[]);
 }
 
+/// As a program that has a manager for each tenant.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_managers_share_their_thread() {
+    alone("managers_with_own_thread_share_it", &[]);
+    alone("managers_of_sync_callers_share_their_thread", &[]);
+}
+
 /// A runtime without I/O and timers, whatever the program says of its runtimes: tokio tells of it only by
 /// a panic.
 #[test]
@@ -135,6 +143,46 @@ async fn a_thousand_locks_wake_no_thread() {
     // The stall watchdog looks ten times in a second, however many locks there are.
     let looks = 4 + start.elapsed().as_millis() as u64 / 40;
     assert!(woken <= looks, "{woken} times in {LOCKS} locks and {:?}", start.elapsed());
+}
+
+/// The threads of the engines, each on time, with 100 managers of one program.
+#[cfg(target_os = "linux")]
+fn engine_threads(connect: impl Fn(&str) -> LockManager) -> usize {
+    let server = RedisServer::start();
+    let managers: Vec<_> = (0..100).map(|_| connect(&server.url())).collect();
+    let held: Vec<_> = managers
+        .iter()
+        .enumerate()
+        .map(|(number, locks)| {
+            locks.lock(format!("k{number}")).ttl(Duration::from_secs(1)).acquire_blocking().unwrap()
+        })
+        .collect();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    // A thread may have ended meanwhile.
+    let name = |task: std::path::PathBuf| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+    let threads = tasks.filter(|task| name(task.clone()).trim() == "redlocked").count();
+    // Two leases: each engine has to renew its lock.
+    std::thread::sleep(Duration::from_secs(2));
+    for guard in held {
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+    }
+    threads
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn managers_with_own_thread_share_it() {
+    let connect = |url: &str| LockManager::builder(url).own_thread(true).connect_blocking().unwrap();
+    assert_eq!(engine_threads(connect), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn managers_of_sync_callers_share_their_thread() {
+    let threads = engine_threads(|url| LockManager::connect_blocking(url).unwrap());
+    assert!(threads <= 17, "{threads}: 16 have one each, and the others one for all");
 }
 
 #[distributed_lock(key = "sync", ttl = "10s", wait = "20s", manager = locks)]

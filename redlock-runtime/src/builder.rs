@@ -385,15 +385,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With `true`, gives the engine of this manager its own thread from the start: for services
-    /// whose tasks often block their runtime. With `false`, states that the tokio runtimes of its
+    /// With `true`, runs the engine of this manager on a thread outside the runtimes from the start:
+    /// for services whose tasks often block their runtime. All managers of the process that ask for
+    /// it share one thread. With `false`, states that the tokio runtimes of its
     /// callers have I/O and timers, as with `#[tokio::main]` or `enable_all`; this matters only in
     /// a program that is built with `panic = "abort"`. Without a call, the engine checks the
     /// runtime.
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
     /// threads. It moves to its own thread when that runtime is dropped or blocked for about 100
-    /// ms, or when callers have no runtime. Each move opens a new connection. A blocked caller
+    /// ms, or when callers have no runtime; beyond 16 such engines, the others share one thread. Each
+    /// move opens a new connection. A blocked caller
     /// without a runtime polls the engine itself until its outcome arrives.
     ///
     /// In a runtime without I/O or timers, the engine has its own thread, too. Only a panic of

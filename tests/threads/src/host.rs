@@ -71,6 +71,19 @@ pub(crate) fn running_clock() -> Option<Instant> {
     Some(Instant::now())
 }
 
+/// No schedule has so many loops that one needs it.
+pub(crate) struct OfThisProcess<T>(std::marker::PhantomData<T>);
+
+impl<T> OfThisProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(std::marker::PhantomData)
+    }
+
+    pub(crate) fn get_or_start(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        start()
+    }
+}
+
 pub(crate) fn has_one_thread() -> bool {
     false
 }

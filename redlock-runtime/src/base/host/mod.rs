@@ -132,6 +132,29 @@ pub(crate) fn start_thread(name: &str, work: impl Future<Output = ()> + Send + '
     }
 }
 
+/// What a process has once, from its first use on. A forked child starts its own, because it has no
+/// thread of its parent.
+pub(crate) struct OfThisProcess<T>(std::sync::Mutex<Option<(u32, T)>>);
+
+impl<T: Clone> OfThisProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(std::sync::Mutex::new(None))
+    }
+
+    pub(crate) fn get_or_start(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let process = std::process::id();
+        if let Some((of, value)) = &*kept
+            && *of == process
+        {
+            return Ok(value.clone());
+        }
+        let started = start()?;
+        *kept = Some((process, started.clone()));
+        Ok(started)
+    }
+}
+
 /// Runs `work` in the runtime of this task, which is one.
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     let work: world::Work = Box::pin(work);

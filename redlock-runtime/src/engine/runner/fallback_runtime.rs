@@ -32,6 +32,10 @@ const QUIET: Duration = LONGEST_DELAY;
 /// to and fro.
 const KEEPS: Duration = Duration::from_millis(100);
 
+/// So many loops have a thread each. One that comes later has the shared thread: a program with
+/// hundreds of managers needs no hundred threads.
+const MOST: usize = 16;
+
 pub(super) struct FallbackRuntime {
     /// `None` while it is dropped.
     runtime: Option<Runtime>,
@@ -39,6 +43,8 @@ pub(super) struct FallbackRuntime {
     number: u64,
     /// The number of the move of the loop to this runtime.
     moves: u64,
+    /// How many loops of the process have a thread each.
+    threads: Arc<AtomicUsize>,
     /// The waker of the loop, the same for every thread that polls.
     waker: OnceLock<NotingWaker>,
     is_polled: AtomicBool,
@@ -95,9 +101,11 @@ impl Turns {
 }
 
 impl FallbackRuntime {
-    /// Starts the thread. If there can be none, returns the task.
+    /// Starts the thread. If there can be none, or there are enough, returns the task.
     pub(super) fn start(task: PollTask) -> Result<Arc<Self>, PollTask> {
-        if host::has_one_thread() {
+        let threads = Arc::clone(task.runner.watchdog.own_threads());
+        // It may be more for a moment, when several start at once.
+        if host::has_one_thread() || threads.load(Ordering::SeqCst) >= MOST {
             return Err(task);
         }
         let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
@@ -114,10 +122,12 @@ impl FallbackRuntime {
             due: None,
             wakes_at: None,
         };
+        threads.fetch_add(1, Ordering::SeqCst);
         let own = Arc::new(Self {
             number: host::number_of(runtime.handle()),
             runtime: Some(runtime),
             moves: task.moves,
+            threads,
             waker: OnceLock::new(),
             is_polled: AtomicBool::new(false),
             blocked: AtomicUsize::new(0),
@@ -242,6 +252,7 @@ impl FallbackRuntime {
 
 impl Drop for FallbackRuntime {
     fn drop(&mut self) {
+        self.threads.fetch_sub(1, Ordering::SeqCst);
         if let Some(runtime) = self.runtime.take() {
             // Dropping a runtime inside the caller's runtime would panic.
             runtime.shutdown_background();

@@ -4,8 +4,9 @@
 //! The loop runs as a task on the runtime of its callers, where an outcome crosses no thread. If
 //! that runtime is dropped, or does not poll the loop in time, a watchdog moves the loop to its
 //! own runtime. The watchdog is one thread for the process. If the callers have no runtime, the
-//! loop has its own runtime from the start, which a blocked caller or a thread polls. Each manager
-//! has its own loop, so none delays the renewals of another. The state of the loop contains no
+//! loop has its own runtime from the start, which a blocked caller or a thread polls; beyond a few
+//! of these, loops share one thread. Each manager has its own loop, so a slow server of one delays
+//! no renewal of another. The state of the loop contains no
 //! I/O, so a move only opens a new connection: held locks are renewed over it, and requests
 //! without an answer are repeated.
 //!
@@ -18,6 +19,7 @@
 
 mod fallback_runtime;
 mod loop_lock;
+mod shared_thread;
 mod stall_watch;
 
 use std::future::{Future, poll_fn};
@@ -34,6 +36,7 @@ use crate::base::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering
 use crate::base::host::{self, Runtime, runtime_has_drivers};
 use fallback_runtime::FallbackRuntime;
 use loop_lock::{Locked, LoopLock};
+use shared_thread::SharedThread;
 use stall_watch::{StallWatchdog, Watch};
 
 /// A runtime that stalls the loop after running it for this long gets the shortest cool-down
@@ -63,7 +66,7 @@ const NEVER: u64 = u64::MAX;
 /// The value of `place` while no task polls the loop.
 const UNPOLLED: u64 = 0;
 
-/// The value of `place` while the loop runs on its own thread.
+/// The value of `place` while the loop runs on its own thread, or the shared one.
 const OWN_THREAD: u64 = 1;
 
 /// The loops that callers' runtimes run.
@@ -279,7 +282,10 @@ impl LoopRunner {
         self.place.store(OWN_THREAD, Ordering::SeqCst);
         match FallbackRuntime::start(PollTask { runner: Arc::clone(self), moves }) {
             Ok(own) => *self.own() = Some(own),
-            Err(task) => self.watchdog.run(poll_loop(task)),
+            Err(task) => match SharedThread::of_this_process() {
+                Ok(thread) => thread.run(poll_loop(task)),
+                Err(_) => self.watchdog.run(poll_loop(task)),
+            },
         }
     }
 
@@ -559,7 +565,7 @@ fn flush_or_end(event_loop: &mut EventLoop) -> bool {
     catch_unwind(AssertUnwindSafe(|| event_loop.flush())).is_ok()
 }
 
-/// A loop that runs on its own thread until it ends.
+/// A loop that runs on the [shared thread](SharedThread) until it ends.
 pub(super) struct Resident {
     /// `None` once the loop has ended.
     event_loop: LoopLock<Option<EventLoop>>,
@@ -570,7 +576,10 @@ impl Resident {
         let resident = Arc::new(Self { event_loop: LoopLock::new(Some(event_loop)) });
         let residence = Residence(Arc::clone(&resident));
         let turns = async move { while poll_fn(|cx| residence.0.poll(cx)).await.lets_others_run().await {} };
-        host::start_thread("redlocked", turns)?;
+        match SharedThread::of_this_process() {
+            Ok(thread) => thread.run(turns),
+            Err(_) => host::start_thread("redlocked", turns)?,
+        }
         Ok(resident)
     }
 

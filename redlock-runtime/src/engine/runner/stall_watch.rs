@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use tokio::time::timeout;
 
 use super::{COOL_DOWN, LoopRunner, NEVER, OWN_THREAD, PATIENCE, UNPOLLED};
 use crate::base::clock::{Moment, RuntimeClock};
-use crate::base::host;
-use crate::base::host::sync::Ordering;
+use crate::base::host::sync::{AtomicUsize, Ordering};
+use crate::base::host::{self, OfThisProcess};
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -39,6 +39,7 @@ const READS_WITHIN: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct StallWatchdog {
     calls: UnboundedSender<Call>,
+    own_threads: Arc<AtomicUsize>,
 }
 
 enum Call {
@@ -46,8 +47,7 @@ enum Call {
     Look(Weak<LoopRunner>, Moment),
 }
 
-/// The watchdog, and whose process it is, because a forked child has no thread of its parent.
-static OF_THE_PROCESS: Mutex<Option<(u32, StallWatchdog)>> = Mutex::new(None);
+static OF_THE_PROCESS: OfThisProcess<StallWatchdog> = OfThisProcess::new();
 
 impl StallWatchdog {
     /// Starts the thread, if it does not run yet.
@@ -61,27 +61,23 @@ impl StallWatchdog {
             world.keep(Arc::new(started.clone()));
             return Ok(started);
         }
-        let mut watchdog = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        let process = std::process::id();
-        if let Some((of, watchdog)) = &*watchdog
-            && *of == process
-        {
-            return Ok(watchdog.clone());
-        }
-        let started = Self::start()?;
-        *watchdog = Some((process, started.clone()));
-        Ok(started)
+        OF_THE_PROCESS.get_or_start(Self::start)
     }
 
     fn start() -> io::Result<Self> {
         let (calls, inbox) = unbounded_channel();
         host::start_thread("redlocked-guard", guard(inbox))?;
-        Ok(Self { calls })
+        Ok(Self { calls, own_threads: Arc::default() })
     }
 
     /// Runs a loop that can have no thread of its own.
     pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
         let _ = self.calls.send(Call::Run(Box::pin(task)));
+    }
+
+    /// How many loops of the process have a thread each.
+    pub(super) fn own_threads(&self) -> &Arc<AtomicUsize> {
+        &self.own_threads
     }
 
     pub(super) fn look_at(&self, runner: &Arc<LoopRunner>, at: Moment) {
