@@ -125,7 +125,9 @@ fn every_link_between_pages_leads_to_the_same_place_in_the_rustdoc() -> io::Resu
     let mut wrong = Vec::new();
     for (from, text) in &pages()? {
         let files = inline_links(text).filter(|link| !link.starts_with('#') && !link.contains("://"));
-        wrong.extend(files.map(|link| format!("{from}: `{link}` is no label: [words][options#ttl-wait-and-max_hold]")));
+        wrong.extend(
+            files.map(|link| format!("{from}: `{link}` is no label: [words][options#ttl-wait-and-max_hold]")),
+        );
         for (label, target) in definitions(text) {
             let there = definitions(LINKS)
                 .chain(definitions(PICTURES))

@@ -22,7 +22,7 @@ use crate::base::tick::time_of;
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::reentrancy::{Hold, Scope};
+use crate::reentrancy::{HeldLock, Scope};
 
 pub use hand_over::HandOver;
 pub use lost::Lost;
@@ -63,7 +63,7 @@ pub struct LockGuard {
     engine: Arc<Engine>,
     /// In the order of their keys.
     grants: OneOrMany<Grant>,
-    hold: telemetry::Hold,
+    hold: telemetry::ObservedHold,
 }
 
 /// The reason where a process stood still before its start.
@@ -71,7 +71,7 @@ const TOO_LATE_TO_START: &str =
     "this process stood still between the answer of Redis and its start, which is used up: call again";
 
 struct Grant {
-    hold: Hold,
+    hold: HeldLock,
     /// It shares the lease of an outer guard, which releases it.
     is_joined: bool,
     /// Dropping the guard sends no release for it.
@@ -92,19 +92,22 @@ impl Grant {
 
 impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
-        let hold = Hold { id, lease };
+        let hold = HeldLock { id, lease };
         let grant = Grant { hold, is_joined: false, is_released: AtomicBool::new(false) };
         if let Some(tested) = engine.tested() {
             tested.on_acquired(grant.lease().key());
         }
-        Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
+        Self { engine, grants: OneOrMany::One(grant), hold: telemetry::ObservedHold::default() }
     }
 
     /// The guard of a nested call: it shares the leases of the outer guard, and releases nothing.
     pub(crate) fn joined(Scope { engine, holds }: Scope) -> Self {
-        let joined =
-            |hold: &Hold| Grant { hold: hold.clone(), is_joined: true, is_released: AtomicBool::new(true) };
-        Self { engine, grants: holds.map(joined), hold: telemetry::Hold::default() }
+        let joined = |hold: &HeldLock| Grant {
+            hold: hold.clone(),
+            is_joined: true,
+            is_released: AtomicBool::new(true),
+        };
+        Self { engine, grants: holds.map(joined), hold: telemetry::ObservedHold::default() }
     }
 
     /// One guard for all the locks of `guards`, which are of one manager.
@@ -113,12 +116,12 @@ impl LockGuard {
         for mut guard in guards {
             grants.extend(guard.grants.as_mut_slice().iter_mut().map(Grant::take));
         }
-        Self { engine, grants: grants.into(), hold: telemetry::Hold::default() }
+        Self { engine, grants: grants.into(), hold: telemetry::ObservedHold::default() }
     }
 
     /// Makes the guard of a body that runs once, and is done: there is nothing to hold.
     pub(crate) fn of_no_lock(engine: Arc<Engine>) -> Self {
-        Self { engine, grants: Vec::new().into(), hold: telemetry::Hold::default() }
+        Self { engine, grants: Vec::new().into(), hold: telemetry::ObservedHold::default() }
     }
 
     /// Whether it holds no lock, because its body, which runs once, is done.
@@ -568,6 +571,6 @@ mod tests {
         let observed = size_of::<telemetry::Wait>();
         assert_eq!(size_of::<Acquire>(), size_of::<LockRequest>() + observed);
         assert_eq!(size_of::<OneOrMany<Grant>>(), size_of::<Grant>());
-        assert_eq!(size_of::<Option<Scope>>(), size_of::<(Arc<Engine>, Hold)>());
+        assert_eq!(size_of::<Option<Scope>>(), size_of::<(Arc<Engine>, HeldLock)>());
     }
 }

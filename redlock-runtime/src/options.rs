@@ -14,7 +14,7 @@ use crate::base::tick::Ticks;
 use crate::engine::command::WaitDeadline;
 use crate::engine::protocol::{Kind, Once, OnceRequest, Run, TickRequest};
 use crate::manager::LockManager;
-use crate::reentrancy::{self, BE_REENTRANT, Hold};
+use crate::reentrancy::{self, BE_REENTRANT, HeldLock};
 use crate::ticket::Ticket;
 
 /// How long a caller waits for a lock.
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,
     /// Set by the first poll.
-    pub(crate) call: telemetry::Call,
+    pub(crate) call: telemetry::WaitReporter,
 }
 
 /// What few requests have: in a box, because each future under a lock has room for it.
@@ -73,7 +73,7 @@ impl Default for Options {
             rare: None,
             fenced: true,
             origin: Origin::default(),
-            call: telemetry::Call::default(),
+            call: telemetry::WaitReporter::default(),
         }
     }
 }
@@ -441,7 +441,7 @@ impl Options {
     }
 
     /// The lock that the caller already holds, for a `reentrant` request to join.
-    pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
+    pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<HeldLock>, LockError> {
         if self.ticket().is_some() {
             return Ok(None);
         }

@@ -47,7 +47,7 @@ pub(crate) fn advice(outer: Limit, inner: Limit) -> Option<&'static str> {
 
 /// A held lock, for a nested call to join.
 #[derive(Clone)]
-pub(crate) struct Hold {
+pub(crate) struct HeldLock {
     pub(crate) id: Id,
     pub(crate) lease: Arc<Lease>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Hold {
 #[derive(Clone)]
 pub(crate) struct Scope {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) holds: OneOrMany<Hold>,
+    pub(crate) holds: OneOrMany<HeldLock>,
 }
 
 impl Scope {
@@ -143,7 +143,7 @@ impl Drop for EnteredHere {
 
 /// True inside the body that has these locks.
 pub(crate) fn runs_here(scope: &Scope) -> bool {
-    let same = |hold: &Hold, other: &Hold| Arc::ptr_eq(&hold.lease, &other.lease);
+    let same = |hold: &HeldLock, other: &HeldLock| Arc::ptr_eq(&hold.lease, &other.lease);
     let is_same = |(_, inside): &(Option<task::Id>, Scope)| {
         inside.holds.as_slice().iter().zip(scope.holds.as_slice()).all(|(hold, other)| same(hold, other))
     };
@@ -163,8 +163,8 @@ pub(crate) fn innermost() -> Option<Scope> {
 }
 
 /// The lock on `key` that the running code holds through this engine.
-pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
-    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.check(engine.now()).is_some();
+pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<HeldLock> {
+    let same = |hold: &&HeldLock| **hold.lease.key() == *key && hold.lease.check(engine.now()).is_some();
     let task = task::try_id();
     let within = |(entered_by, scope): &(Option<task::Id>, Scope)| {
         let is_ours = *entered_by == task && Arc::ptr_eq(&scope.engine, engine);

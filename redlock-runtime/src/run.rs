@@ -161,7 +161,7 @@ pin_project! {
     /// rustc shows this name then.
     ///
     /// Written by hand because an `async fn` that takes a future stores it twice. What depends on
-    /// the body's type is here; the rest is [`Call`], one for all functions. What runs before and
+    /// the body's type is here; the rest is [`CallState`], one for all functions. What runs before and
     /// behind the body has functions of its own, so that it takes no room on the stack below the
     /// body.
     #[doc(hidden)]
@@ -177,11 +177,11 @@ pin_project! {
             // rustc looks at the fields in order, to see whether this is `Send`. What is the same
             // in all functions comes first, or rustc would look for it in the innermost of nested
             // functions, and reach its `recursion_limit` there.
-            first: PhantomData<Call>,
+            first: PhantomData<CallState>,
             #[pin]
-            body: Slot<B, F>,
+            body: BodyState<B, F>,
             #[pin]
-            call: Call,
+            call: CallState,
         },
         // The output is `Pending` before it is kept, and once it is returned.
         Release { output: Poll<Result<F::Output, LockError>>, ending: Ending },
@@ -189,9 +189,9 @@ pin_project! {
 }
 
 pin_project! {
-    #[project = SlotProjection]
-    #[project_replace = SlotOwned]
-    enum Slot<B, F> {
+    #[project = BodyStateProjection]
+    #[project_replace = BodyStateOwned]
+    enum BodyState<B, F> {
         Start { start: B },
         Run { #[pin] future: F },
         Done,
@@ -199,8 +199,8 @@ pin_project! {
 }
 
 impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
-    fn new(request: impl Into<CallRequest>, body: Slot<B, F>) -> Self {
-        Self::Body { first: PhantomData, body, call: Call::New { request: Some(request.into()) } }
+    fn new(request: impl Into<CallRequest>, body: BodyState<B, F>) -> Self {
+        Self::Body { first: PhantomData, body, call: CallState::New { request: Some(request.into()) } }
     }
 
     /// Releases the lock of a body that is done, and whose output is in `polled`.
@@ -254,17 +254,17 @@ pin_project! {
     #[project = ReleasedInBackgroundProjection]
     #[allow(private_interfaces, reason = "as above")]
     pub struct ReleasedInBackground<B, F> {
-        first: PhantomData<Call>,
+        first: PhantomData<CallState>,
         #[pin]
-        body: Slot<B, F>,
+        body: BodyState<B, F>,
         #[pin]
-        call: Call,
+        call: CallState,
     }
 }
 
 impl<B: Start<F>, F: Future> ReleasedInBackground<B, F> {
-    fn new(request: impl Into<CallRequest>, body: Slot<B, F>) -> Self {
-        Self { first: PhantomData, body, call: Call::New { request: Some(request.into()) } }
+    fn new(request: impl Into<CallRequest>, body: BodyState<B, F>) -> Self {
+        Self { first: PhantomData, body, call: CallState::New { request: Some(request.into()) } }
     }
 }
 
@@ -313,24 +313,24 @@ trait Body {
 }
 
 struct Parts<'a, B, F: Future> {
-    body: Pin<&'a mut Slot<B, F>>,
+    body: Pin<&'a mut BodyState<B, F>>,
     polled: &'a mut Poll<Result<F::Output, LockError>>,
 }
 
 impl<B: Start<F>, F: Future> Body for Parts<'_, B, F> {
     fn start(&mut self, guard: &mut Held) {
         if B::IS_LATER
-            && let SlotProjection::Start { .. } = self.body.as_mut().project()
-            && let SlotOwned::Start { start } = self.body.as_mut().project_replace(Slot::Done)
+            && let BodyStateProjection::Start { .. } = self.body.as_mut().project()
+            && let BodyStateOwned::Start { start } = self.body.as_mut().project_replace(BodyState::Done)
             && let Some(guard) = guard.share()
         {
             let future = start.start(guard);
-            self.body.set(Slot::Run { future });
+            self.body.set(BodyState::Run { future });
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let SlotProjection::Run { future } = self.body.as_mut().project() else {
+        let BodyStateProjection::Run { future } = self.body.as_mut().project() else {
             return false;
         };
         *self.polled = future.poll(cx).map(Ok);
@@ -348,7 +348,7 @@ impl<B: Start<F>, F: Future> Body for Parts<'_, B, F> {
     }
 }
 
-impl<B, F> Slot<B, F> {
+impl<B, F> BodyState<B, F> {
     #[inline(never)]
     fn end(mut self: Pin<&mut Self>) {
         self.set(Self::Done);
@@ -430,8 +430,8 @@ impl Held {
 
 pin_project! {
     /// What happens around a body, whatever its type.
-    #[project = CallProjection]
-    enum Call {
+    #[project = CallStateProjection]
+    enum CallState {
         New { request: Option<CallRequest> },
         Acquire { acquire: Acquire, at_end: AtEnd },
         Run { #[pin] lease: Watch, held: Held },
@@ -439,13 +439,13 @@ pin_project! {
     }
 }
 
-impl Call {
+impl CallState {
     /// True when the body is done, and its lock is to be released.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) -> bool {
         if let Self::New { .. } | Self::Acquire { .. } = *self {
             self.as_mut().poll_lock(cx, body);
         }
-        let CallProjection::Run { mut lease, .. } = self.as_mut().project() else {
+        let CallStateProjection::Run { mut lease, .. } = self.as_mut().project() else {
             return false;
         };
         if !lease.is_stopped() {
@@ -463,14 +463,14 @@ impl Call {
     /// Makes the body once the lock is held.
     #[inline(never)]
     fn poll_lock(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) {
-        if let CallProjection::New { request } = self.as_mut().project()
+        if let CallStateProjection::New { request } = self.as_mut().project()
             && let Some(request) = request.take()
         {
             let request = LockRequest::from(request);
             let at_end = request.options.at_end;
             self.set(Self::Acquire { acquire: request.acquire(), at_end });
         }
-        let CallProjection::Acquire { acquire, at_end } = self.as_mut().project() else {
+        let CallStateProjection::Acquire { acquire, at_end } = self.as_mut().project() else {
             return;
         };
         match Pin::new(acquire).poll(cx) {
@@ -488,7 +488,7 @@ impl Call {
     /// Stops a pending body whose lock is lost.
     #[inline(never)]
     fn poll_lease(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) {
-        if let CallProjection::Run { lease, .. } = self.as_mut().project()
+        if let CallStateProjection::Run { lease, .. } = self.as_mut().project()
             && let Poll::Ready(error) = lease.poll_end(cx)
         {
             self.fail(body, error);
@@ -498,7 +498,7 @@ impl Call {
     /// True if the output of a body that is done is to be returned.
     #[inline(never)]
     fn is_kept(mut self: Pin<&mut Self>, body: &mut dyn Body) -> bool {
-        if let CallProjection::Run { lease, .. } = self.as_mut().project()
+        if let CallStateProjection::Run { lease, .. } = self.as_mut().project()
             && let Err(error) = lease.check_end()
         {
             self.fail(body, error);
@@ -517,8 +517,10 @@ impl Call {
     #[inline(never)]
     fn release(mut self: Pin<&mut Self>) -> Option<Ending> {
         let ending = match self.as_mut().project() {
-            CallProjection::Run { lease, held } => held.release(lease.on_lost, lease.in_background),
-            CallProjection::New { .. } | CallProjection::Acquire { .. } | CallProjection::Done => None,
+            CallStateProjection::Run { lease, held } => held.release(lease.on_lost, lease.in_background),
+            CallStateProjection::New { .. }
+            | CallStateProjection::Acquire { .. }
+            | CallStateProjection::Done => None,
         };
         self.set(Self::Done);
         ending
@@ -528,7 +530,7 @@ impl Call {
 /// Runs a future that has not been polled under the lock.
 #[inline]
 pub fn run<F: Future>((request, body): (impl Into<CallRequest>, F)) -> OutputIsKeptUntilReleased<Started, F> {
-    OutputIsKeptUntilReleased::new(request, Slot::Run { future: body })
+    OutputIsKeptUntilReleased::new(request, BodyState::Run { future: body })
 }
 
 /// Runs the future that a function makes of the guard under the lock.
@@ -538,7 +540,7 @@ where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    OutputIsKeptUntilReleased::new(request, Slot::Start { start: body })
+    OutputIsKeptUntilReleased::new(request, BodyState::Start { start: body })
 }
 
 /// [`run`], and does not wait for the release.
@@ -546,7 +548,7 @@ where
 pub fn run_in_background<F: Future>(
     (request, body): (impl Into<CallRequest>, F),
 ) -> ReleasedInBackground<Started, F> {
-    ReleasedInBackground::new(request, Slot::Run { future: body })
+    ReleasedInBackground::new(request, BodyState::Run { future: body })
 }
 
 /// [`run_with_guard`], and does not wait for the release.
@@ -558,7 +560,7 @@ where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    ReleasedInBackground::new(request, Slot::Start { start: body })
+    ReleasedInBackground::new(request, BodyState::Start { start: body })
 }
 
 /// Runs a sync body under the lock.

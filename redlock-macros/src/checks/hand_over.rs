@@ -45,13 +45,13 @@ pub(crate) fn refuse_await(args: &LockArgs, function: &LockedFn, errors: &mut Er
 }
 
 /// `lock.into_ticket(…)`, perhaps with `.await` behind it.
-struct Call {
+struct MethodCall {
     method: Ident,
     awaited: Option<Ident>,
 }
 
 /// Reports each such call on `name`, at any depth.
-fn calls(tokens: &TokenStream, name: &Ident, report: &mut dyn FnMut(&Call)) {
+fn calls(tokens: &TokenStream, name: &Ident, report: &mut dyn FnMut(&MethodCall)) {
     let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let ident = |at: usize| match tokens.get(at) {
         Some(TokenTree::Ident(ident)) => Some(ident),
@@ -70,7 +70,7 @@ fn calls(tokens: &TokenStream, name: &Ident, report: &mut dyn FnMut(&Call)) {
             ident(at + 2).filter(|method| *method == INTO_TICKET || *method == "into_ticket_blocking");
         if let Some(method) = method {
             let awaited = ident(at + 5).filter(|word| is_dot(at + 4) && *word == "await").cloned();
-            report(&Call { method: method.clone(), awaited });
+            report(&MethodCall { method: method.clone(), awaited });
         }
     }
 }

@@ -27,14 +27,14 @@ use crate::engine::multi_key::MAX_KEYS;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::Options;
-use crate::reentrancy::Hold;
+use crate::reentrancy::HeldLock;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {
     manager: LockManager,
     options: Options,
     /// The keys in order, each once, with the outer lock of a nested caller.
-    keys: Vec<(Arc<str>, Option<Hold>)>,
+    keys: Vec<(Arc<str>, Option<HeldLock>)>,
     deadline: WaitDeadline,
     /// The locks on the first keys.
     taken: Vec<Taken>,

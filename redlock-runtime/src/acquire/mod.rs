@@ -24,7 +24,7 @@ use crate::engine::command::WaitDeadline;
 use crate::engine::handle::Engine;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::reentrancy::Hold;
+use crate::reentrancy::HeldLock;
 use crate::request::LockRequest;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
@@ -235,7 +235,7 @@ impl LockRequest {
 }
 
 /// The lock that the caller holds already, with its fencing token.
-pub(crate) async fn with_fence(engine: Arc<Engine>, hold: Hold) -> Result<LockGuard, LockError> {
+pub(crate) async fn with_fence(engine: Arc<Engine>, hold: HeldLock) -> Result<LockGuard, LockError> {
     let key = Arc::clone(hold.lease.key());
     let mut joined = AcquireOne::joined(engine, hold, true);
     match poll_fn(|cx| joined.poll(cx)).await {

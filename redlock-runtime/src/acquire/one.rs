@@ -19,7 +19,7 @@ use crate::engine::protocol::Id;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::{Options, Sharing};
-use crate::reentrancy::{Hold, Scope};
+use crate::reentrancy::{HeldLock, Scope};
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still
 /// acquire, is released.
@@ -31,12 +31,12 @@ enum State {
     /// A nested call, whose caller holds the lock.
     Joined {
         engine: Arc<Engine>,
-        hold: Hold,
+        hold: HeldLock,
     },
     /// The lock is held, and the fencing token is drawn that it was taken without.
     Fencing {
         engine: Arc<Engine>,
-        hold: Hold,
+        hold: HeldLock,
         drawn: oneshot::Receiver<()>,
     },
     Asked {
@@ -61,7 +61,7 @@ pub(super) enum OneOutcome {
 
 impl AcquireOne {
     /// `fenced`: the nested call can see the fencing token.
-    pub(super) fn joined(engine: Arc<Engine>, hold: Hold, fenced: bool) -> Self {
+    pub(super) fn joined(engine: Arc<Engine>, hold: HeldLock, fenced: bool) -> Self {
         if !fenced || hold.lease.fence() > 0 {
             return Self { state: State::Joined { engine, hold } };
         }

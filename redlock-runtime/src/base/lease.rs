@@ -242,7 +242,7 @@ impl Lease {
     }
 
     /// The caller has the lock: from now on `hold` measures it.
-    pub(crate) fn observed(&self, hold: &telemetry::Hold) {
+    pub(crate) fn observed(&self, hold: &telemetry::ObservedHold) {
         self.hold.set(&self.key, hold, || self.lost_reason());
     }
 
@@ -319,7 +319,7 @@ impl Lease {
     }
 
     /// The caller's hold.
-    pub(crate) fn hold(&self) -> telemetry::Hold {
+    pub(crate) fn hold(&self) -> telemetry::ObservedHold {
         self.hold.get()
     }
 

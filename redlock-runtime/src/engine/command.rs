@@ -124,7 +124,7 @@ pub(crate) struct Ask {
     pub(crate) deadline: WaitDeadline,
     pub(crate) caller: Option<Caller>,
     /// The call that it is part of.
-    pub(crate) call: telemetry::Call,
+    pub(crate) call: telemetry::WaitReporter,
     pub(crate) origin: Origin,
     /// The kind of the origin, once the table has the request.
     pub(crate) hold_kind: HoldKind,
@@ -256,7 +256,7 @@ impl Ask {
             max_waiters: 10,
             deadline: WaitDeadline { started, one_try: false, gives_up_at: None },
             caller,
-            call: telemetry::Call::default(),
+            call: telemetry::WaitReporter::default(),
             origin: Origin::Unnamed,
             hold_kind: None,
         }

@@ -17,7 +17,7 @@ pub(crate) type HoldKind = Option<u16>;
 
 /// When a caller got its lock, and what kind of lock it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Hold {
+pub(crate) struct HoldStart {
     pub(crate) kind: HoldKind,
     pub(crate) since: Moment,
 }
@@ -43,7 +43,7 @@ impl HoldTimes {
     }
 
     /// A holder gives its lock back, whose key is free at `free`.
-    pub(crate) fn learn(&mut self, hold: Hold, free: Moment) {
+    pub(crate) fn learn(&mut self, hold: HoldStart, free: Moment) {
         if let Some(usual) = hold.kind.and_then(|kind| self.usual.get_mut(usize::from(kind))) {
             let lasted = free.since(hold.since);
             *usual = Some(usual.map_or(lasted, |usual| (7 * usual + lasted) / 8));
@@ -72,7 +72,7 @@ mod tests {
         let other = times.kind(&label("stock:{sku}"));
         assert_eq!((times.usual(kind), times.kind(&Origin::Unnamed)), (None, None));
         let mut lasts = |seconds: u32| {
-            times.learn(Hold { kind, since }, since.after(seconds * SECOND));
+            times.learn(HoldStart { kind, since }, since.after(seconds * SECOND));
             times.usual(kind)
         };
         assert_eq!(lasts(8), Some(8 * SECOND));
@@ -80,7 +80,7 @@ mod tests {
         let settled = (0..40).filter_map(|_| lasts(2)).last();
         assert!(settled.is_some_and(|usual| usual < 3 * SECOND && usual >= 2 * SECOND), "{settled:?}");
         assert_eq!((times.usual(other), times.kind(&label("report"))), (None, kind));
-        times.learn(Hold { kind: None, since }, since.after(SECOND));
+        times.learn(HoldStart { kind: None, since }, since.after(SECOND));
         assert_eq!(times.usual(None), None);
     }
 

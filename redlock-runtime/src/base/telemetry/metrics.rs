@@ -93,11 +93,11 @@ fn begin_series(lock: &SharedString, kind: &'static str) {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Call {
+pub(super) struct HandOverCounter {
     lock: SharedString,
 }
 
-impl Call {
+impl HandOverCounter {
     pub(super) fn handed_over(&self, by: &'static str) {
         counter!(HAND_OVERS, "lock" => self.lock.clone(), "by" => by).increment(1);
     }
@@ -120,22 +120,22 @@ impl Wait {
         Self(None)
     }
 
-    pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> Call {
+    pub(super) fn begins(&mut self, origin: &Origin, limit: Limit) -> HandOverCounter {
         let lock = label(origin);
         begin_series(&lock, limit.kind());
         let callers = gauge!(WAITING, "lock" => lock.clone(), "kind" => limit.kind());
         callers.increment(1);
         self.0 = Some(Waiting { lock: lock.clone(), limit, since: Moment::now(), callers });
-        Call { lock }
+        HandOverCounter { lock }
     }
 
-    pub(super) fn hold(&self) -> Option<Hold> {
+    pub(super) fn hold(&self) -> Option<HoldMetrics> {
         let &Waiting { ref lock, limit, .. } = self.0.as_ref()?;
         let kind = limit.kind();
         let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
         callers.increment(1);
         let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Hold { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
+        Some(HoldMetrics { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
     }
 
     /// It has waited for no other holder: its time would say nothing.
@@ -191,7 +191,7 @@ impl Lead {
     }
 }
 
-pub(super) struct Hold {
+pub(super) struct HoldMetrics {
     lock: SharedString,
     kind: &'static str,
     since: Moment,
@@ -200,7 +200,7 @@ pub(super) struct Hold {
     is_lost: AtomicBool,
 }
 
-impl Hold {
+impl HoldMetrics {
     pub(super) fn ends(&self, reason: LostReason) {
         // Also after its end: the engine may know of a loss just after the guard has begun to
         // release.

@@ -52,13 +52,13 @@ pub(crate) fn outcome_of_error(error: &LockError) -> &'static str {
     }
 }
 
-/// What the engine tells of the wait of one call.
+/// Records what the engine sees of the wait of one call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct WaitReporter {
     #[cfg(feature = "metrics")]
-    metrics: metrics::Call,
+    metrics: metrics::HandOverCounter,
     #[cfg(feature = "tracing")]
-    span: spans::Call,
+    span: spans::SharedWaitSpan,
 }
 
 /// The way of a lock from one holder to the next.
@@ -70,7 +70,7 @@ pub(crate) enum HandOver {
     Process,
 }
 
-impl Call {
+impl WaitReporter {
     /// It has a place in the queue, behind so many.
     pub(crate) fn queued(&self, in_front: u32) {
         #[cfg(feature = "tracing")]
@@ -171,8 +171,8 @@ impl Wait {
         }
     }
 
-    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
-        Call {
+    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> WaitReporter {
+        WaitReporter {
             #[cfg(feature = "metrics")]
             metrics: self.metrics.begins(origin, limit),
             #[cfg(feature = "tracing")]
@@ -196,7 +196,13 @@ impl Wait {
     }
 
     /// `is_run`: for a tick, or for a body that runs once.
-    pub(crate) fn acquires(&mut self, fence: u64, limit: Limit, is_run: bool, events: &Events) -> Hold {
+    pub(crate) fn acquires(
+        &mut self,
+        fence: u64,
+        limit: Limit,
+        is_run: bool,
+        events: &Events,
+    ) -> ObservedHold {
         let is_observed = cfg!(any(feature = "metrics", feature = "tracing")) || events.is_some();
         let observed = is_observed.then(|| Observed {
             #[cfg(feature = "metrics")]
@@ -206,7 +212,7 @@ impl Wait {
             loss: events::Loss::new(events),
         });
         self.ends(outcome_of_lock(is_run));
-        Hold(observed.map(Arc::new))
+        ObservedHold(observed.map(Arc::new))
     }
 
     /// The caller holds all the locks already: no hold begins.
@@ -234,17 +240,17 @@ impl Wait {
 /// once, whichever thread ends it; clones are the same hold. The default, `None`, is that of no
 /// call, of a nested one, which is part of the outer hold, and of one that nothing observes.
 #[derive(Clone, Default)]
-pub(crate) struct Hold(Option<Arc<Observed>>);
+pub(crate) struct ObservedHold(Option<Arc<Observed>>);
 
 struct Observed {
     #[cfg(feature = "metrics")]
-    metrics: Option<metrics::Hold>,
+    metrics: Option<metrics::HoldMetrics>,
     #[cfg(feature = "tracing")]
-    span: spans::Hold,
+    span: spans::HoldSpan,
     loss: events::Loss,
 }
 
-impl Hold {
+impl ObservedHold {
     /// To be entered for each poll of the body.
     pub(crate) fn body_span(&self) -> BodySpan {
         BodySpan {
@@ -314,7 +320,7 @@ pub(crate) struct HoldOfLease(OnceLock<Arc<Observed>>);
 
 impl HoldOfLease {
     /// `over`: why the lease has ended, if it has.
-    pub(crate) fn set(&self, key: &str, hold: &Hold, over: impl FnOnce() -> Option<LostReason>) {
+    pub(crate) fn set(&self, key: &str, hold: &ObservedHold, over: impl FnOnce() -> Option<LostReason>) {
         if let Some(observed) = &hold.0 {
             // A lease has one guard that owns it; nested ones have no hold.
             let _ = self.0.set(Arc::clone(observed));
@@ -326,8 +332,8 @@ impl HoldOfLease {
     }
 
     /// The hold of the caller; an empty one until the caller has the lock.
-    pub(crate) fn get(&self) -> Hold {
-        Hold(self.0.get().cloned())
+    pub(crate) fn get(&self) -> ObservedHold {
+        ObservedHold(self.0.get().cloned())
     }
 
     pub(crate) fn ends(&self, key: &str, reason: LostReason) {

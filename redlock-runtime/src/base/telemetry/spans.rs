@@ -33,9 +33,9 @@ pub(super) fn term_ends(span: &Span, end: &'static str, error: Option<&dyn fmt::
 
 /// The span of a wait. Shared, because each waiting attempt has it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Call(Option<Arc<Span>>);
+pub(super) struct SharedWaitSpan(Option<Arc<Span>>);
 
-impl Call {
+impl SharedWaitSpan {
     pub(super) fn queued(&self, in_front: u32) {
         if let Some(span) = &self.0 {
             span.record("in_front", number(in_front));
@@ -84,7 +84,7 @@ impl Wait {
         Self { caller: Span::current(), span: Span::none(), subject: None }
     }
 
-    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> Call {
+    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> SharedWaitSpan {
         // A future that was made outside all spans belongs to the one that polls it.
         if self.caller.is_none() {
             self.caller = Span::current();
@@ -106,7 +106,7 @@ impl Wait {
             otel.status_description = Empty,
         );
         self.subject = Some(subject);
-        Call(Some(Arc::new(self.span.clone())))
+        SharedWaitSpan(Some(Arc::new(self.span.clone())))
     }
 
     pub(super) fn enter(&self) -> Entered<'_> {
@@ -114,9 +114,9 @@ impl Wait {
     }
 
     /// `fence` is zero where none was drawn.
-    pub(super) fn hold(&self, fence: u64, limit: Limit) -> Hold {
+    pub(super) fn hold(&self, fence: u64, limit: Limit) -> HoldSpan {
         let Some(subject) = &self.subject else {
-            return Hold::default();
+            return HoldSpan::default();
         };
         let fence = Some(fence).filter(|fence| *fence > 0).map(number);
         self.span.record("fencing_token", fence);
@@ -135,7 +135,7 @@ impl Wait {
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
-        Hold(Mutex::new(Some(Holding { span, since: Moment::now() })))
+        HoldSpan(Mutex::new(Some(Holding { span, since: Moment::now() })))
     }
 
     pub(super) fn ends(&mut self, outcome: &'static str) {
@@ -162,14 +162,14 @@ impl Drop for Wait {
 
 /// `None` after its end: the span is dropped, which closes it, and its lease may live on.
 #[derive(Default)]
-pub(super) struct Hold(Mutex<Option<Holding>>);
+pub(super) struct HoldSpan(Mutex<Option<Holding>>);
 
 struct Holding {
     span: Span,
     since: Moment,
 }
 
-impl Hold {
+impl HoldSpan {
     fn holding(&self) -> MutexGuard<'_, Option<Holding>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

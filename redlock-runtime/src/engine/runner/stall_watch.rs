@@ -38,11 +38,11 @@ const READS_WITHIN: Duration = Duration::from_millis(50);
 /// The handle of the watchdog.
 #[derive(Clone)]
 pub(super) struct StallWatchdog {
-    calls: UnboundedSender<Call>,
+    calls: UnboundedSender<WatchdogMessage>,
     own_threads: Arc<AtomicUsize>,
 }
 
-enum Call {
+enum WatchdogMessage {
     Run(Pin<Box<dyn Future<Output = ()> + Send>>),
     Look(Weak<LoopRunner>, Moment),
 }
@@ -72,7 +72,7 @@ impl StallWatchdog {
 
     /// Runs a loop that can have no thread of its own.
     pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let _ = self.calls.send(Call::Run(Box::pin(task)));
+        let _ = self.calls.send(WatchdogMessage::Run(Box::pin(task)));
     }
 
     /// How many loops of the process have a thread each.
@@ -81,7 +81,7 @@ impl StallWatchdog {
     }
 
     pub(super) fn look_at(&self, runner: &Arc<LoopRunner>, at: Moment) {
-        let _ = self.calls.send(Call::Look(Arc::downgrade(runner), at));
+        let _ = self.calls.send(WatchdogMessage::Look(Arc::downgrade(runner), at));
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Watch {
     is_excused: bool,
 }
 
-async fn guard(mut calls: UnboundedReceiver<Call>) {
+async fn guard(mut calls: UnboundedReceiver<WatchdogMessage>) {
     let mut looks: BinaryHeap<Reverse<Look>> = BinaryHeap::new();
     loop {
         let now = Moment::now();
@@ -120,8 +120,8 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
             None => calls.recv().await,
         };
         match call {
-            Some(Call::Run(task)) => host::spawn(task),
-            Some(Call::Look(runner, at)) => {
+            Some(WatchdogMessage::Run(task)) => host::spawn(task),
+            Some(WatchdogMessage::Look(runner, at)) => {
                 if let Some(runner) = runner.upgrade() {
                     runner.watch().notes(&runner);
                 }

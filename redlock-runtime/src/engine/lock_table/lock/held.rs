@@ -21,7 +21,7 @@ use crate::base::outcome::LostReason;
 use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::command::{Ask, Caller, Response};
-use crate::engine::hold_times::Hold;
+use crate::engine::hold_times::HoldStart;
 use crate::engine::protocol::{Action, Kind, Releases, Request};
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
@@ -41,7 +41,7 @@ pub(super) struct Held {
     pub(super) renewals: Renewals,
     retention: Retention,
     /// The hold of the caller who has the lock now.
-    pub(super) hold: Hold,
+    pub(super) hold: HoldStart,
     pub(super) watch: Watch,
     pub(super) queue: QueueSeen,
     stage: Stage,
@@ -103,7 +103,7 @@ impl Held {
             place_ttl: ask.ttl,
             renewals: Renewals::new(since, ask.renew, claims),
             retention: Retention::of(ask),
-            hold: Hold { kind: ask.hold_kind, since },
+            hold: HoldStart { kind: ask.hold_kind, since },
             watch: Watch::from(since.after(LOOKS_AFTER)),
             queue,
             stage: Stage::Held,
@@ -384,7 +384,7 @@ impl Held {
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.retention = Retention::of(ask);
-        self.hold = Hold { kind: ask.hold_kind, since: now };
+        self.hold = HoldStart { kind: ask.hold_kind, since: now };
         self.stage = Stage::Held;
         // The renewal then tells the server who has the lock.
         self.renewals.hand_over(now, ask.renew, now.after(TOLD_AFTER));

@@ -51,7 +51,7 @@ pub(super) struct Releasing {
     /// The reason of the last one.
     refused: Option<Arc<str>>,
     /// The hold that ended with this release, if its lease had not ended before.
-    hold: telemetry::Hold,
+    hold: telemetry::ObservedHold,
 }
 
 /// The pause before a refused release is repeated.
@@ -96,7 +96,7 @@ impl Releasing {
             unanswered: None,
             refusals: 0,
             refused: None,
-            hold: telemetry::Hold::default(),
+            hold: telemetry::ObservedHold::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Releasing {
     }
 
     /// Its holder has relied on the lock until now.
-    pub(super) fn ending(mut self, hold: telemetry::Hold) -> Self {
+    pub(super) fn ending(mut self, hold: telemetry::ObservedHold) -> Self {
         self.hold = hold;
         self
     }

@@ -47,7 +47,7 @@ fn token(id: Id) -> Token {
 }
 
 /// A table with one call for the keys `a`, `b` and `c`, as 1, 2 and 3.
-struct Call {
+struct MultiKeyCall {
     table: LockTable,
     now: Moment,
     outcomes: [Outcome; 3],
@@ -58,7 +58,7 @@ struct Call {
 const HANDS_OVER: Abilities =
     Abilities { hands_over: true, tracks_changes: false, votes: false, may_evict: false };
 
-impl Call {
+impl MultiKeyCall {
     fn connected() -> Self {
         let mut table = LockTable::new(EngineSettings::for_a_test());
         table.connected(Moment::now(), HANDS_OVER);
@@ -138,7 +138,7 @@ fn refused_by(refusal: Refusal) -> Vec<Reply> {
 
 #[test]
 fn all_are_held() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.answers(vec![held(), held(), held()]);
     call.says("+++");
     call.sends(&[]);
@@ -146,7 +146,7 @@ fn all_are_held() {
 
 #[test]
 fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.answers(vec![held(), queued(), Reply::Acquire(Verdict::Skipped)]);
     call.says("+?-");
     // Nothing is released, and the waiter is one like any other.
@@ -159,7 +159,7 @@ fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
 
 #[test]
 fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
     call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
@@ -169,7 +169,7 @@ fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
 
 #[test]
 fn a_key_that_is_skipped_in_a_repeated_call_is_released() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.connected(call.now, HANDS_OVER);
     call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
@@ -181,7 +181,7 @@ fn a_key_that_is_skipped_in_a_repeated_call_is_released() {
 
 #[test]
 fn before_there_is_a_connection_the_keys_wait_together() {
-    let mut call = Call::of(LockTable::new(EngineSettings::for_a_test()));
+    let mut call = MultiKeyCall::of(LockTable::new(EngineSettings::for_a_test()));
     call.sends(&[]);
     call.table.connected(call.now, HANDS_OVER);
     call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
@@ -189,7 +189,7 @@ fn before_there_is_a_connection_the_keys_wait_together() {
 
 #[test]
 fn a_key_behind_an_abandoned_one_is_skipped_and_released() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.table.disconnected(call.now, "cut".into(), &[]);
     call.table.on_command(call.now, Command::Abandon { id: 2 });
     call.table.connected(call.now, HANDS_OVER);
@@ -200,14 +200,14 @@ fn a_key_behind_an_abandoned_one_is_skipped_and_released() {
 
 #[test]
 fn a_forgotten_script_is_sent_again_for_all_keys() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.answers(refused_by(Refusal::NoScript));
     call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
 }
 
 #[test]
 fn a_permanent_refusal_is_reported_for_its_key() {
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.answers(refused_by(Refusal::Permanent("WRONGTYPE".into())));
     // The server may have stopped after some keys.
     call.sends(&[(1, AGAIN), (2, Action::Release), (3, Action::Release)]);
@@ -223,7 +223,7 @@ fn a_permanent_refusal_is_reported_for_its_key() {
 #[test]
 fn a_call_of_which_the_server_has_done_nothing_leaves_nothing_to_release() {
     for code in ["OOM", "NOPERM"] {
-        let mut call = Call::connected();
+        let mut call = MultiKeyCall::connected();
         call.answers(refused_by(Refusal::Permanent(code.into())));
         call.sends(&[(1, AGAIN)]);
         call.answers(vec![Reply::Refused(Refusal::Permanent(code.into()))]);
@@ -231,7 +231,7 @@ fn a_call_of_which_the_server_has_done_nothing_leaves_nothing_to_release() {
         call.sends(&[]);
         assert!(call.table.is_idle());
     }
-    let mut call = Call::connected();
+    let mut call = MultiKeyCall::connected();
     call.answers(refused_by(Refusal::Transient("MISCONF".into())));
     call.says("?--");
     call.table.on_command(call.now, Command::Abandon { id: 1 });
@@ -242,7 +242,7 @@ fn a_call_of_which_the_server_has_done_nothing_leaves_nothing_to_release() {
 #[test]
 fn replies_that_took_longer_than_the_leases_are_no_locks() {
     for third in [held(), queued()] {
-        let mut call = Call::connected();
+        let mut call = MultiKeyCall::connected();
         call.answers_after(TTL, vec![held(), held(), third]);
         call.says("?--");
         // The first key is released under its old token and asked for with a new one, alone.
@@ -263,7 +263,7 @@ fn no_waiter_of_this_process_is_overtaken() {
     let (waits_for_b, _outcome) = ask("b", None, now);
     table.acquire(now, 9, waits_for_b, token(9));
     table.outbox().take_all().for_each(drop);
-    let mut call = Call::of(table);
+    let mut call = MultiKeyCall::of(table);
     call.sends(&[(1, FIRST)]);
     call.says("?--");
 }
