@@ -29,14 +29,14 @@ pub(crate) async fn ping(locks: &LockManager) -> Result<u8, Failure> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CheckResult {
     Works,
     /// Locks work without it, more slowly.
     Missing,
     Fails,
 }
 
-impl State {
+impl CheckResult {
     fn words(self) -> (&'static str, Style) {
         match self {
             Self::Works => ("ok", AnsiColor::Green.on_default()),
@@ -47,7 +47,7 @@ impl State {
 }
 
 struct Check {
-    state: State,
+    state: CheckResult,
     name: &'static str,
     words: String,
     /// What to do.
@@ -62,18 +62,28 @@ struct Report {
 
 impl Report {
     fn works(&mut self, name: &'static str, words: impl Into<String>) {
-        self.checks.push(Check { state: State::Works, name, words: words.into(), remedy: String::new() });
+        self.checks.push(Check {
+            state: CheckResult::Works,
+            name,
+            words: words.into(),
+            remedy: String::new(),
+        });
     }
 
     fn missing(&mut self, name: &'static str, words: impl Into<String>, remedy: impl Into<String>) {
-        self.checks.push(Check { state: State::Missing, name, words: words.into(), remedy: remedy.into() });
+        self.checks.push(Check {
+            state: CheckResult::Missing,
+            name,
+            words: words.into(),
+            remedy: remedy.into(),
+        });
         self.code = self.code.max(CONFLICT);
     }
 
     fn fails(&mut self, name: &'static str, failure: impl Into<Failure>) {
         let Failure { code, message } = failure.into();
         let words = printable(&message);
-        self.checks.push(Check { state: State::Fails, name, words, remedy: String::new() });
+        self.checks.push(Check { state: CheckResult::Fails, name, words, remedy: String::new() });
         // Behind a failure, the next ones are of the same cause.
         self.code = if self.code > CONFLICT { self.code } else { code };
     }

@@ -60,7 +60,7 @@ const PAUSED: &str = "the clock of this tokio runtime is paused, which the locks
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
-    state: State,
+    state: AcquireState,
     wait: telemetry::Wait,
 }
 
@@ -72,7 +72,7 @@ enum Caller {
     Blocked,
 }
 
-enum State {
+enum AcquireState {
     New(LockRequest),
     One(AcquireOne),
     Many(Box<AcquireAll>),
@@ -114,7 +114,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn acquire(self) -> Acquire {
-        Acquire { state: State::New(self), wait: telemetry::Wait::called() }
+        Acquire { state: AcquireState::New(self), wait: telemetry::Wait::called() }
     }
 
     /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) the request or the
@@ -209,7 +209,7 @@ impl LockRequest {
     }
 
     /// Checks the request, then sends it.
-    fn start(self, caller: Caller) -> Result<State, LockError> {
+    fn start(self, caller: Caller) -> Result<AcquireState, LockError> {
         let manager = match self.manager {
             Some(manager) => manager,
             None => LockManager::global()?,
@@ -225,10 +225,10 @@ impl LockRequest {
                     Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold, self.options.fenced),
                     None => self.options.ask(&manager, key, self.options.deadline(&manager))?,
                 };
-                Ok(State::One(acquire))
+                Ok(AcquireState::One(acquire))
             }
             OneOrMany::Many(keys) => {
-                Ok(State::Many(Box::new(AcquireAll::new(manager, self.options, *keys)?)))
+                Ok(AcquireState::Many(Box::new(AcquireAll::new(manager, self.options, *keys)?)))
             }
         }
     }
@@ -244,7 +244,7 @@ pub(crate) async fn with_fence(engine: Arc<Engine>, hold: HeldLock) -> Result<Lo
     }
 }
 
-impl State {
+impl AcquireState {
     fn poll(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         if let Self::New(_) = self
             && let Self::New(request) = std::mem::replace(self, Self::Done)
@@ -286,7 +286,7 @@ impl Future for Acquire {
 impl Acquire {
     fn poll_as(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         let Self { state, wait } = self;
-        if let State::New(LockRequest { keys, options, .. }) = state {
+        if let AcquireState::New(LockRequest { keys, options, .. }) = state {
             options.call = wait.begins(keys.as_slice(), &options.origin, options.sharing.limit());
         }
         let polled = {
@@ -305,9 +305,9 @@ impl Acquire {
     /// The error when the engine sends no outcome within the limit.
     fn overdue(&mut self) -> LockError {
         let key = match &self.state {
-            State::One(one) => one.asked_key(),
-            State::Many(many) => many.first_key(),
-            State::New(_) | State::Done => None,
+            AcquireState::One(one) => one.asked_key(),
+            AcquireState::Many(many) => many.first_key(),
+            AcquireState::New(_) | AcquireState::Done => None,
         };
         let reason = "the engine of this lock manager is far behind with its work".into();
         let error = LockError::Unavailable { key: key.cloned(), reason };
@@ -316,7 +316,7 @@ impl Acquire {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for AcquireState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::New(request) => request.fmt(f),

@@ -24,10 +24,10 @@ use crate::reentrancy::{HeldLock, Scope};
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still
 /// acquire, is released.
 pub(super) struct AcquireOne {
-    state: State,
+    state: AcquireOneState,
 }
 
-enum State {
+enum AcquireOneState {
     /// A nested call, whose caller holds the lock.
     Joined {
         engine: Arc<Engine>,
@@ -63,56 +63,58 @@ impl AcquireOne {
     /// `fenced`: the nested call can see the fencing token.
     pub(super) fn joined(engine: Arc<Engine>, hold: HeldLock, fenced: bool) -> Self {
         if !fenced || hold.lease.fence() > 0 {
-            return Self { state: State::Joined { engine, hold } };
+            return Self { state: AcquireOneState::Joined { engine, hold } };
         }
         let (caller, drawn) = oneshot::channel();
         engine.send(Command::Fence { id: hold.id, caller });
-        Self { state: State::Fencing { engine, hold, drawn } }
+        Self { state: AcquireOneState::Fencing { engine, hold, drawn } }
     }
 
     /// The key, while the engine owes the outcome.
     pub(super) fn asked_key(&self) -> Option<&Arc<str>> {
         match &self.state {
-            State::Asked { key, .. } => Some(key),
-            State::Fencing { hold, .. } => Some(hold.lease.key()),
-            State::Joined { .. } | State::Done => None,
+            AcquireOneState::Asked { key, .. } => Some(key),
+            AcquireOneState::Fencing { hold, .. } => Some(hold.lease.key()),
+            AcquireOneState::Joined { .. } | AcquireOneState::Done => None,
         }
     }
 
     /// The callback of its manager; none once it is done.
     pub(super) fn events(&self) -> Events {
         match &self.state {
-            State::Asked { engine, .. } | State::Fencing { engine, .. } | State::Joined { engine, .. } => {
-                engine.events().clone()
-            }
-            State::Done => Events::default(),
+            AcquireOneState::Asked { engine, .. }
+            | AcquireOneState::Fencing { engine, .. }
+            | AcquireOneState::Joined { engine, .. } => engine.events().clone(),
+            AcquireOneState::Done => Events::default(),
         }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OneOutcome> {
         // Polling after completion stays pending, and does not panic.
         let outcome = match &mut self.state {
-            State::Joined { .. } => None,
-            State::Fencing { drawn, .. } => {
+            AcquireOneState::Joined { .. } => None,
+            AcquireOneState::Fencing { drawn, .. } => {
                 // Where no answer comes, the lease tells what is known.
                 let _ = ready!(Pin::new(drawn).poll(cx));
                 None
             }
-            State::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
-            State::Done => return Poll::Pending,
+            AcquireOneState::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
+            AcquireOneState::Done => return Poll::Pending,
         };
-        Poll::Ready(match (std::mem::replace(&mut self.state, State::Done), outcome) {
-            (State::Joined { engine, hold }, _) => {
+        Poll::Ready(match (std::mem::replace(&mut self.state, AcquireOneState::Done), outcome) {
+            (AcquireOneState::Joined { engine, hold }, _) => {
                 OneOutcome::Done(Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) })))
             }
-            (State::Fencing { engine, hold, .. }, _) => OneOutcome::Done(if hold.lease.fence() > 0 {
-                Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) }))
-            } else if hold.lease.check(engine.now()).is_none() {
-                Err(hold.lease.lost())
-            } else {
-                Err(LockError::unavailable(hold.lease.key(), NO_FENCE))
-            }),
-            (State::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
+            (AcquireOneState::Fencing { engine, hold, .. }, _) => {
+                OneOutcome::Done(if hold.lease.fence() > 0 {
+                    Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) }))
+                } else if hold.lease.check(engine.now()).is_none() {
+                    Err(hold.lease.lost())
+                } else {
+                    Err(LockError::unavailable(hold.lease.key(), NO_FENCE))
+                })
+            }
+            (AcquireOneState::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
                 Ok(AcquireOutcome::Held(lease, ask)) => {
                     drop(ask);
                     OneOutcome::Done(Ok(LockGuard::new(engine, id, lease)))
@@ -122,14 +124,14 @@ impl AcquireOne {
                 Ok(AcquireOutcome::Replayed) => OneOutcome::Done(Ok(LockGuard::of_no_lock(engine))),
                 Err(_) => OneOutcome::Done(Err(LockError::closed(&key, ENGINE_GONE))),
             },
-            (State::Asked { .. } | State::Done, _) => return Poll::Pending,
+            (AcquireOneState::Asked { .. } | AcquireOneState::Done, _) => return Poll::Pending,
         })
     }
 }
 
 impl Drop for AcquireOne {
     fn drop(&mut self) {
-        if let State::Asked { engine, id, .. } = &self.state {
+        if let AcquireOneState::Asked { engine, id, .. } = &self.state {
             engine.send(Command::Abandon { id: *id });
         }
     }
@@ -138,9 +140,11 @@ impl Drop for AcquireOne {
 impl fmt::Debug for AcquireOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            State::Joined { .. } | State::Fencing { .. } => f.write_str("Joined"),
-            State::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
-            State::Done => f.write_str("Done"),
+            AcquireOneState::Joined { .. } | AcquireOneState::Fencing { .. } => f.write_str("Joined"),
+            AcquireOneState::Asked { key, .. } => {
+                f.debug_struct("Asked").field("key", key).finish_non_exhaustive()
+            }
+            AcquireOneState::Done => f.write_str("Done"),
         }
     }
 }
@@ -200,7 +204,7 @@ impl Options {
         });
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);
-        let acquire = AcquireOne { state: State::Asked { engine, id, key, outcome } };
+        let acquire = AcquireOne { state: AcquireOneState::Asked { engine, id, key, outcome } };
         Ok((acquire, (id, ask, token)))
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Lease {
     fence: AtomicU64,
     /// No renewal goes beyond this.
     hold_until: Option<Moment>,
-    /// See [`State`].
+    /// See [`LeaseState`].
     state: AtomicU64,
     /// Made by the first waiter for the end: nothing waits for that of a guard that is only held.
     end_event: OnceLock<Arc<Notify>>,
@@ -99,12 +99,12 @@ enum TickEnd {
 /// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason
 /// why the lease has ended.
 #[derive(Clone, Copy)]
-enum State {
+enum LeaseState {
     Until(Moment),
     Over(LostReason),
 }
 
-impl State {
+impl LeaseState {
     fn read(number: u64) -> Self {
         LostReason::of_code(number).map_or_else(|| Self::Until(Moment::from_nanos(number)), Self::Over)
     }
@@ -121,7 +121,7 @@ impl Lease {
     /// No deadline, now or after a renewal, is later than `hold_until`.
     pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment, hold_until: Option<Moment>) -> Self {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
-        let state = AtomicU64::new(State::Until(deadline).number());
+        let state = AtomicU64::new(LeaseState::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
         let (limit, end_event, tick, is_run) = (Limit::ONE, OnceLock::new(), None, false);
         let is_start = false;
@@ -279,7 +279,7 @@ impl Lease {
             _ if self.is_blocked(now) => LostReason::Blocked,
             _ => LostReason::Expired,
         };
-        if !self.replace(State::Until(deadline), State::Over(reason)) {
+        if !self.replace(LeaseState::Until(deadline), LeaseState::Over(reason)) {
             // A renewal or an end came in between.
             return self.check(now);
         }
@@ -299,13 +299,13 @@ impl Lease {
     /// changes.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
         let deadline = self.hold_until.into_iter().fold(deadline, Ord::min);
-        self.check(now).is_some() && self.change(State::Until(deadline))
+        self.check(now).is_some() && self.change(LeaseState::Until(deadline))
     }
 
     /// Brings the deadline forward; a later one changes nothing.
     pub(crate) fn shorten(&self, deadline: Moment) {
         while let Some(old) = self.deadline().filter(|old| *old > deadline) {
-            if self.replace(State::Until(old), State::Until(deadline)) {
+            if self.replace(LeaseState::Until(old), LeaseState::Until(deadline)) {
                 return;
             }
         }
@@ -313,7 +313,7 @@ impl Lease {
 
     /// Ends the lease now: lost, or about to be released.
     pub(crate) fn end(&self, reason: LostReason) {
-        if self.change(State::Over(reason)) {
+        if self.change(LeaseState::Over(reason)) {
             self.over(reason);
         }
     }
@@ -337,8 +337,8 @@ impl Lease {
     /// clock.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         match self.state() {
-            State::Until(_) => None,
-            State::Over(reason) => Some(reason),
+            LeaseState::Until(_) => None,
+            LeaseState::Over(reason) => Some(reason),
         }
     }
 
@@ -355,22 +355,22 @@ impl Lease {
 
     pub(crate) fn deadline(&self) -> Option<Moment> {
         match self.state() {
-            State::Until(deadline) => Some(deadline),
-            State::Over(_) => None,
+            LeaseState::Until(deadline) => Some(deadline),
+            LeaseState::Over(_) => None,
         }
     }
 
-    fn state(&self) -> State {
-        State::read(self.state.load(Ordering::Acquire))
+    fn state(&self) -> LeaseState {
+        LeaseState::read(self.state.load(Ordering::Acquire))
     }
 
     /// False when the lease has ended.
-    fn change(&self, new: State) -> bool {
-        let change = |old| matches!(State::read(old), State::Until(_)).then_some(new.number());
+    fn change(&self, new: LeaseState) -> bool {
+        let change = |old| matches!(LeaseState::read(old), LeaseState::Until(_)).then_some(new.number());
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
-    fn replace(&self, old: State, new: State) -> bool {
+    fn replace(&self, old: LeaseState, new: LeaseState) -> bool {
         let (old, new) = (old.number(), new.number());
         self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

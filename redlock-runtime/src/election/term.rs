@@ -43,9 +43,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Term(Arc<State>);
+pub struct Term(Arc<TermState>);
 
-struct State {
+struct TermState {
     number: u64,
     /// The lock, which its guard releases.
     scope: Scope,
@@ -71,7 +71,7 @@ impl Term {
         for hold in scope.holds.as_slice() {
             hold.lease.set_led(scope.engine.now(), max_blocked);
         }
-        Self(Arc::new(State {
+        Self(Arc::new(TermState {
             number: guard.fencing_token(),
             scope,
             over: watch::Sender::new(false),
@@ -287,7 +287,7 @@ impl Term {
     /// A sign of life, if its body asks. A sync body may have threads that ask for it. For an async
     /// one, other tasks and threads may go on when it is blocked.
     fn is_asked(&self) {
-        let State { scope, is_blocking, .. } = &*self.0;
+        let TermState { scope, is_blocking, .. } = &*self.0;
         if *is_blocking || reentrancy::runs_here(scope) {
             scope.beat();
         }
@@ -296,7 +296,7 @@ impl Term {
     /// A sign of life of the task that polls this, for as long as it does: wakes that task each
     /// time the next one is due. Completes where no engine runs any more.
     pub(super) async fn beats(&self) {
-        let State { scope, beats_every, .. } = &*self.0;
+        let TermState { scope, beats_every, .. } = &*self.0;
         loop {
             let begins = scope.engine.now();
             scope.beat();

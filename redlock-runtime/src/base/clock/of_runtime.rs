@@ -15,11 +15,11 @@ pub(crate) struct RuntimeClock(Arc<Shared>);
 
 struct Shared {
     handle: Handle,
-    state: Mutex<State>,
+    state: Mutex<RuntimeClockState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RuntimeClockState {
     /// While the runtime did not run, time went on, perhaps without its clock.
     ahead: Duration,
     /// Since then, on the runtime's clock and on the system's, the runtime does not run.
@@ -116,12 +116,12 @@ impl RuntimeClock {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RuntimeClockState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RuntimeClockState {
     fn now(&self, runtime: Moment) -> Moment {
         runtime.after(self.ahead + self.lead(runtime))
     }

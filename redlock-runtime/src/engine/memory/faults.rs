@@ -30,10 +30,10 @@ const UNREACHABLE: &str = "Connection refused: the test has made the node unreac
 
 /// All managers of the node share them.
 #[derive(Clone, Default)]
-pub(super) struct Faults(Arc<Mutex<State>>);
+pub(super) struct Faults(Arc<Mutex<NodeFaults>>);
 
 #[derive(Default)]
-struct State {
+struct NodeFaults {
     is_unreachable: bool,
     /// The words with which the node refuses each request.
     refusal: Option<Arc<str>>,
@@ -120,13 +120,13 @@ impl Faults {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NodeFaults> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MemoryNode {
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut NodeFaults)) {
         if let Some(faults) = &self.faults {
             change(&mut faults.state());
         }

@@ -78,7 +78,7 @@ pub(super) struct LoopRunner {
     clock: Clock,
     /// The user states that the runtimes of callers have I/O and timers.
     is_sure: bool,
-    state: LoopLock<State>,
+    state: LoopLock<RunnerState>,
     /// The loop's own runtime, while no runtime of its callers polls it.
     own: Mutex<Option<Arc<FallbackRuntime>>>,
     /// The number of the runtime that polls the loop.
@@ -107,7 +107,7 @@ pub(super) struct LoopRunner {
     returns_at: AtomicU64,
 }
 
-struct State {
+struct RunnerState {
     /// `None` once the loop has ended.
     event_loop: Option<EventLoop>,
     /// The waker of the task that polls it.
@@ -127,7 +127,7 @@ impl LoopRunner {
     /// of callers have I/O and timers.
     pub(super) fn new(event_loop: EventLoop, is_sure: bool) -> io::Result<Arc<Self>> {
         let clock = event_loop.clock().clone();
-        let state = State {
+        let state = RunnerState {
             event_loop: Some(event_loop),
             waker: None,
             polled_on: None,
@@ -187,7 +187,7 @@ impl LoopRunner {
         let Some(mut state) = self.state.lock_soon(is_written) else {
             return;
         };
-        let State { event_loop: Some(event_loop), is_polled: false, .. } = &mut *state else {
+        let RunnerState { event_loop: Some(event_loop), is_polled: false, .. } = &mut *state else {
             return;
         };
         if flush_or_end(event_loop) {
@@ -261,12 +261,12 @@ impl LoopRunner {
         }
     }
 
-    fn is_idle_on_own_thread(&self, state: Option<&State>) -> bool {
+    fn is_idle_on_own_thread(&self, state: Option<&RunnerState>) -> bool {
         self.place.load(Ordering::SeqCst) == OWN_THREAD
             && state.and_then(|state| state.event_loop.as_ref()).is_some_and(EventLoop::is_idle)
     }
 
-    fn move_to(self: &Arc<Self>, mut state: Locked<'_, State>, runtime: &Runtime) {
+    fn move_to(self: &Arc<Self>, mut state: Locked<'_, RunnerState>, runtime: &Runtime) {
         let moves = self.leave(&mut state);
         self.place.store(runtime.number(), Ordering::SeqCst);
         add_runner(self);
@@ -277,7 +277,7 @@ impl LoopRunner {
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
 
-    fn move_to_own_thread(self: &Arc<Self>, state: &mut State) {
+    fn move_to_own_thread(self: &Arc<Self>, state: &mut RunnerState) {
         let moves = self.leave(state);
         self.place.store(OWN_THREAD, Ordering::SeqCst);
         match FallbackRuntime::start(PollTask { runner: Arc::clone(self), moves }) {
@@ -290,9 +290,9 @@ impl LoopRunner {
     }
 
     /// Takes the loop away from the task that polls it. Returns the number of the move.
-    fn leave(&self, state: &mut State) -> u64 {
+    fn leave(&self, state: &mut RunnerState) -> u64 {
         let moves = self.moves.fetch_add(1, Ordering::SeqCst) + 1;
-        if let State { event_loop: Some(event_loop), waker: waker @ Some(_), .. } = state {
+        if let RunnerState { event_loop: Some(event_loop), waker: waker @ Some(_), .. } = state {
             event_loop.leave();
             // That task ends.
             waker.take().into_iter().for_each(Waker::wake);
@@ -304,7 +304,7 @@ impl LoopRunner {
     }
 
     /// Moves a loop that its runtime has stalled to its own thread, where it stays for `at_least`.
-    fn take_over(self: &Arc<Self>, state: &mut State, at_least: Duration) {
+    fn take_over(self: &Arc<Self>, state: &mut RunnerState, at_least: Duration) {
         self.cool_down(state, at_least);
         self.move_to_own_thread(state);
         if let Some(clock) = self.clock.of_runtime()
@@ -332,7 +332,7 @@ impl LoopRunner {
 
     /// Sets until when the loop stays on its own thread. The time doubles if a runtime stalls the
     /// loop within [`STEADY`].
-    fn cool_down(&self, state: &mut State, at_least: Duration) {
+    fn cool_down(&self, state: &mut RunnerState, at_least: Duration) {
         let now = Moment::now();
         let before = if now.since(state.since) < STEADY { 2 * state.cool_down } else { Duration::ZERO };
         state.cool_down = before.max(at_least).min(LONGEST_COOL_DOWN);
@@ -385,7 +385,8 @@ impl LoopRunner {
             return Poll::Ready(PollOutcome::Ended);
         }
         let sent = self.sent.load(Ordering::SeqCst);
-        let State { event_loop: Some(event_loop), waker, polled_on, is_polled, .. } = &mut *state else {
+        let RunnerState { event_loop: Some(event_loop), waker, polled_on, is_polled, .. } = &mut *state
+        else {
             return Poll::Ready(PollOutcome::Ended);
         };
         if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
@@ -496,12 +497,12 @@ impl LoopRunner {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> Locked<'_, State> {
+    fn state(&self) -> Locked<'_, RunnerState> {
         self.state.lock()
     }
 
     /// `None` while the loop is polled or moved.
-    fn try_state(&self) -> Option<Locked<'_, State>> {
+    fn try_state(&self) -> Option<Locked<'_, RunnerState>> {
         self.state.try_lock()
     }
 }

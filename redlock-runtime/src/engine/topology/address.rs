@@ -20,7 +20,7 @@ use crate::engine::redis::wire::keyspace::{misfit, refused_prefix};
 
 /// What an address leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AddressKind {
     Server,
     Socket,
     Sentinel,
@@ -38,32 +38,32 @@ const OTHER_PROTOCOL: &str = "`protocol` may be `resp3`: RESP3 is spoken with ea
 /// What an address may start with.
 struct Scheme {
     name: &'static str,
-    kind: Kind,
+    kind: AddressKind,
     is_encrypted: bool,
     /// The error names the usual ones.
     is_usual: bool,
 }
 
-const fn scheme(name: &'static str, kind: Kind, is_encrypted: bool, is_usual: bool) -> Scheme {
+const fn scheme(name: &'static str, kind: AddressKind, is_encrypted: bool, is_usual: bool) -> Scheme {
     Scheme { name, kind, is_encrypted, is_usual }
 }
 
 const SCHEMES: [Scheme; 12] = [
-    scheme("redis", Kind::Server, false, true),
-    scheme("rediss", Kind::Server, true, true),
-    scheme("valkey", Kind::Server, false, false),
-    scheme("valkeys", Kind::Server, true, false),
-    scheme("redis+unix", Kind::Socket, false, true),
-    scheme("unix", Kind::Socket, false, false),
-    scheme("valkey+unix", Kind::Socket, false, false),
-    scheme("redis+sentinel", Kind::Sentinel, false, true),
-    scheme("rediss+sentinel", Kind::Sentinel, true, false),
-    scheme("redis+cluster", Kind::Cluster, false, true),
-    scheme("rediss+cluster", Kind::Cluster, true, false),
-    scheme("memory", Kind::Memory, false, true),
+    scheme("redis", AddressKind::Server, false, true),
+    scheme("rediss", AddressKind::Server, true, true),
+    scheme("valkey", AddressKind::Server, false, false),
+    scheme("valkeys", AddressKind::Server, true, false),
+    scheme("redis+unix", AddressKind::Socket, false, true),
+    scheme("unix", AddressKind::Socket, false, false),
+    scheme("valkey+unix", AddressKind::Socket, false, false),
+    scheme("redis+sentinel", AddressKind::Sentinel, false, true),
+    scheme("rediss+sentinel", AddressKind::Sentinel, true, false),
+    scheme("redis+cluster", AddressKind::Cluster, false, true),
+    scheme("rediss+cluster", AddressKind::Cluster, true, false),
+    scheme("memory", AddressKind::Memory, false, true),
 ];
 
-impl Kind {
+impl AddressKind {
     /// What may stand behind the `?`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
@@ -87,12 +87,12 @@ fn read(url: &str) -> Result<(&'static Scheme, &str), String> {
 
 /// The address of one server as `ServerAddress` reads it: whether it is encrypted is known.
 fn plain(scheme: &Scheme, rest: &str) -> String {
-    let name = if scheme.kind == Kind::Socket { "unix" } else { "redis" };
+    let name = if scheme.kind == AddressKind::Socket { "unix" } else { "redis" };
     format!("{name}://{rest}")
 }
 
 /// A character of a user or password that means something else in an address.
-fn unescaped(kind: Kind, rest: &str) -> Option<String> {
+fn unescaped(kind: AddressKind, rest: &str) -> Option<String> {
     let written = |letter, code| {
         format!("`{letter}` means something else in an address: in a user or password it is written {code}")
     };
@@ -100,13 +100,15 @@ fn unescaped(kind: Kind, rest: &str) -> Option<String> {
     let (authority, path) = place.split_once(['/', '#']).unwrap_or((place, ""));
     match kind {
         // A name may have any character.
-        Kind::Memory => None,
-        Kind::Server | Kind::Sentinel | Kind::Cluster if path.contains('@') => {
+        AddressKind::Memory => None,
+        AddressKind::Server | AddressKind::Sentinel | AddressKind::Cluster if path.contains('@') => {
             let is_slash = place.as_bytes().get(authority.len()) == Some(&b'/');
             Some(if is_slash { written('/', "%2F") } else { written('#', "%23") })
         }
         // The parameters of Sentinel stand behind a name, and may have an `@`.
-        Kind::Server | Kind::Sentinel | Kind::Cluster if path.is_empty() && query.contains('@') => {
+        AddressKind::Server | AddressKind::Sentinel | AddressKind::Cluster
+            if path.is_empty() && query.contains('@') =>
+        {
             Some(written('?', "%3F"))
         }
         _ if rest.contains('#') && !rest.ends_with("#insecure") => Some(written('#', "%23")),
@@ -129,7 +131,7 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
     let urls = split(urls);
     if let [url] = urls.as_slice()
         && let Ok((scheme, rest)) = read(url)
-        && scheme.kind == Kind::Cluster
+        && scheme.kind == AddressKind::Cluster
     {
         if let Some(reason) = misfit(&settings.prefix) {
             return Err(unusable_prefix(reason));
@@ -181,20 +183,20 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
     let (rest, settings) = with_parameters(rest, settings)?;
     let (rest, settings) = (&*rest, &settings);
     match scheme.kind {
-        Kind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
-        Kind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
-        Kind::Socket if cfg!(not(unix)) => {
+        AddressKind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
+        AddressKind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
+        AddressKind::Socket if cfg!(not(unix)) => {
             return Err("this system has no unix sockets: use redis://host:6379/".to_owned());
         }
-        Kind::Server | Kind::Socket | Kind::Sentinel => {}
+        AddressKind::Server | AddressKind::Socket | AddressKind::Sentinel => {}
     }
     let tls = tls(scheme, rest, settings)?;
     let (sentinels, url) = match scheme.kind {
-        Kind::Sentinel => {
+        AddressKind::Sentinel => {
             let (sentinels, url) = Sentinels::read(rest, tls.clone())?;
             (Some(sentinels), url)
         }
-        Kind::Server if rest.rsplit_once('@').map_or(rest, |(_, host)| host).contains(',') => {
+        AddressKind::Server if rest.rsplit_once('@').map_or(rest, |(_, host)| host).contains(',') => {
             return Err("several servers have an address each: redis://host1,redis://host2".to_owned());
         }
         _ => (None, plain(scheme, rest)),
@@ -282,7 +284,7 @@ fn with_parameters(rest: &str, settings: &NodeSettings) -> Result<(String, NodeS
     Ok((format!("{place}{question}{}", others.join("&")), settings))
 }
 
-fn unknown_parameter(kind: Kind, rest: &str) -> Option<String> {
+fn unknown_parameter(kind: AddressKind, rest: &str) -> Option<String> {
     let known = kind.parameters();
     let (_, query) = rest.split_once('?')?;
     let names = || query.split('&').map(|part| part.split_once('=').map_or(part, |(name, _)| name));

@@ -81,15 +81,15 @@ impl Node {
 }
 
 struct Connection {
-    kind: Kind,
+    kind: ConnectionKind,
     pushes: Pushes,
 }
 
 impl Connection {
     fn hands_over(&self) -> bool {
         match &self.kind {
-            Kind::Redis(connection) => connection.abilities().hands_over,
-            Kind::Memory { .. } => true,
+            ConnectionKind::Redis(connection) => connection.abilities().hands_over,
+            ConnectionKind::Memory { .. } => true,
         }
     }
 }
@@ -132,14 +132,14 @@ impl Pushes {
 }
 
 #[expect(clippy::large_enum_variant, reason = "one for each connection, which is in a box")]
-enum Kind {
+enum ConnectionKind {
     Redis(RedisConnection),
     Memory { node: MemoryNode, inbox: UnboundedSender<ConnectionEvent> },
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> + Send>>;
 
-enum State {
+enum LinkState {
     Connecting(Connecting),
     Up(Box<Up>),
     Down { until: Moment },
@@ -232,12 +232,12 @@ pub(crate) struct Link {
     in_doubt_until: Option<Moment>,
     /// The process may end next.
     is_flushing: bool,
-    state: State,
+    state: LinkState,
 }
 
 impl Link {
     pub(crate) fn new(node: Node, io_timeout: Duration) -> Self {
-        let state = State::Connecting(connect(&node, io_timeout));
+        let state = LinkState::Connecting(connect(&node, io_timeout));
         Self {
             node,
             io_timeout,
@@ -262,24 +262,24 @@ impl Link {
     /// True when no runtime is behind its connection: that of a node in memory has no socket, and a
     /// timer only while a test lets it answer late.
     pub(super) fn needs_no_runtime(&self) -> bool {
-        self.node.is_in_memory() && matches!(&self.state, State::Up(up) if up.in_flight.is_empty())
+        self.node.is_in_memory() && matches!(&self.state, LinkState::Up(up) if up.in_flight.is_empty())
     }
 
     /// Another runtime polls it from now on: connects again. Returns the end of the connection, if
     /// there was one.
     pub(super) fn restart(&mut self) -> Option<TransportEvent> {
-        let was_up = matches!(self.state, State::Up(_));
+        let was_up = matches!(self.state, LinkState::Up(_));
         let unanswered = self.switch_to(connect(&self.node, self.io_timeout));
         was_up.then(|| TransportEvent::Broke { reason: ELSEWHERE.into(), unanswered, refused: Vec::new() })
     }
 
     /// True when a test has mended its node: it connects without a pause.
     pub(super) fn take_mended(&mut self) -> bool {
-        if let State::Down { .. } = self.state
+        if let LinkState::Down { .. } = self.state
             && let Node::Memory(node) = &self.node
             && node.is_reachable()
         {
-            self.state = State::Connecting(connect(&self.node, self.io_timeout));
+            self.state = LinkState::Connecting(connect(&self.node, self.io_timeout));
             return true;
         }
         false
@@ -287,7 +287,7 @@ impl Link {
 
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
         let standby = match &mut self.state {
-            State::Up(up) => up.standby.take(),
+            LinkState::Up(up) => up.standby.take(),
             _ => None,
         };
         self.switch_to(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
@@ -296,8 +296,8 @@ impl Link {
     /// Returns the unanswered requests in the order in which they were sent. The server may have
     /// executed them.
     fn switch_to(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
-        match std::mem::replace(&mut self.state, State::Connecting(connecting)) {
-            State::Up(up) => up.in_flight.into_iter().flat_map(|batch| batch.requests).collect(),
+        match std::mem::replace(&mut self.state, LinkState::Connecting(connecting)) {
+            LinkState::Up(up) => up.in_flight.into_iter().flat_map(|batch| batch.requests).collect(),
             _ => Vec::new(),
         }
     }
@@ -306,9 +306,9 @@ impl Link {
     #[cfg(test)]
     pub(crate) fn inbox(&self) -> Option<UnboundedSender<ConnectionEvent>> {
         match &self.state {
-            State::Up(up) => match &up.connection.kind {
-                Kind::Memory { inbox, .. } => Some(inbox.clone()),
-                Kind::Redis(_) => None,
+            LinkState::Up(up) => match &up.connection.kind {
+                ConnectionKind::Memory { inbox, .. } => Some(inbox.clone()),
+                ConnectionKind::Redis(_) => None,
             },
             _ => None,
         }
@@ -318,13 +318,13 @@ impl Link {
     /// sent.
     pub(super) fn room(&self) -> Option<usize> {
         match &self.state {
-            State::Up(up) if up.in_flight.len() < WINDOW || self.is_flushing => Some(up.window.room()),
+            LinkState::Up(up) if up.in_flight.len() < WINDOW || self.is_flushing => Some(up.window.room()),
             _ => None,
         }
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, LinkState::Up(_))
     }
 
     /// While the process may end next, any number of batches may be in flight, and releases are sent
@@ -341,8 +341,8 @@ impl Link {
     /// The unanswered requests.
     pub(super) fn in_flight(&self) -> usize {
         match &self.state {
-            State::Up(up) => up.window.used(),
-            State::Connecting(_) | State::Down { .. } => 0,
+            LinkState::Up(up) => up.window.used(),
+            LinkState::Connecting(_) | LinkState::Down { .. } => 0,
         }
     }
 
@@ -355,7 +355,7 @@ impl Link {
         requests: Vec<(Id, Request)>,
         asking: bool,
     ) {
-        let State::Up(up) = &mut self.state else {
+        let LinkState::Up(up) = &mut self.state else {
             return;
         };
         up.submit(cx, now, self.io_timeout, requests, asking);
@@ -363,8 +363,8 @@ impl Link {
 
     /// Writes what was sent, as far as the connection takes it now.
     pub(super) fn write(&mut self, cx: &mut Context<'_>) {
-        if let State::Up(up) = &mut self.state
-            && let Kind::Redis(connection) = &mut up.connection.kind
+        if let LinkState::Up(up) = &mut self.state
+            && let ConnectionKind::Redis(connection) = &mut up.connection.kind
         {
             connection.write_left(cx);
         }
@@ -373,37 +373,37 @@ impl Link {
     /// True while it connects, or awaits an answer.
     pub(super) fn is_busy(&self) -> bool {
         match &self.state {
-            State::Connecting(_) => true,
-            State::Up(up) => !up.in_flight.is_empty() || up.standby.is_some(),
-            State::Down { .. } => false,
+            LinkState::Connecting(_) => true,
+            LinkState::Up(up) => !up.in_flight.is_empty() || up.standby.is_some(),
+            LinkState::Down { .. } => false,
         }
     }
 
     /// When to poll again at the latest: to reconnect, or because an answer is overdue.
     pub(super) fn due(&self) -> Option<Moment> {
         match &self.state {
-            State::Connecting(_) => None,
-            State::Down { until } => Some(*until),
-            State::Up(up) => up.due(self.io_timeout).into_iter().chain(up.look_again).min(),
+            LinkState::Connecting(_) => None,
+            LinkState::Down { until } => Some(*until),
+            LinkState::Up(up) => up.due(self.io_timeout).into_iter().chain(up.look_again).min(),
         }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         loop {
             match &mut self.state {
-                State::Down { until } if *until <= now => {
-                    self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                LinkState::Down { until } if *until <= now => {
+                    self.state = LinkState::Connecting(connect(&self.node, self.io_timeout));
                 }
-                State::Down { .. } => return Poll::Pending,
-                State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
+                LinkState::Down { .. } => return Poll::Pending,
+                LinkState::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(connection) => return Poll::Ready(self.on_connected(now, connection)),
                     Err(trouble) => {
-                        self.state = State::Down { until: now.after(RECONNECT.pause(self.failures)) };
+                        self.state = LinkState::Down { until: now.after(RECONNECT.pause(self.failures)) };
                         self.failures = self.failures.saturating_add(1);
                         return Poll::Ready(TransportEvent::Unreachable(trouble));
                     }
                 },
-                State::Up(up) if up.look_again.is_some_and(|at| at <= now) => {
+                LinkState::Up(up) if up.look_again.is_some_and(|at| at <= now) => {
                     let reason = "to see whether access rules allow the hand-off again".into();
                     return Poll::Ready(TransportEvent::Broke {
                         reason,
@@ -411,7 +411,7 @@ impl Link {
                         refused: Vec::new(),
                     });
                 }
-                State::Up(up) => {
+                LinkState::Up(up) => {
                     let reason = match up.poll(cx, now, self.io_timeout) {
                         Poll::Ready(Ok(event)) => return Poll::Ready(event),
                         Poll::Ready(Err(reason)) => reason,
@@ -429,8 +429,8 @@ impl Link {
     fn on_connected(&mut self, now: Moment, connection: Connection) -> TransportEvent {
         self.failures = 0;
         let (abilities, server_info) = match &connection.kind {
-            Kind::Redis(connection) => (connection.abilities(), connection.server_info()),
-            Kind::Memory { .. } => MemoryNode::server_info(now),
+            ConnectionKind::Redis(connection) => (connection.abilities(), connection.server_info()),
+            ConnectionKind::Memory { .. } => MemoryNode::server_info(now),
         };
         let look_again = if connection.hands_over() {
             self.without_hand_off = Some(0);
@@ -442,7 +442,7 @@ impl Link {
                 now.after(LOOK_AGAIN.pause(*times - 1))
             })
         };
-        self.state = State::Up(Box::new(Up {
+        self.state = LinkState::Up(Box::new(Up {
             connection,
             in_flight: VecDeque::new(),
             window: Window::new(server_info.round_trip, now),
@@ -469,10 +469,10 @@ impl Up {
     ) {
         let room = self.connection.pushes.room();
         let replies = match &mut self.connection.kind {
-            Kind::Redis(connection) => {
+            ConnectionKind::Redis(connection) => {
                 Awaited::FromServer(connection.submit(cx, now, &requests, asking, room))
             }
-            Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(now, &requests, inbox)),
+            ConnectionKind::Memory { node, inbox } => Awaited::FromMemory(node.submit(now, &requests, inbox)),
         };
         if replies.needs_no_wake_up() {
             cx.waker().wake_by_ref();
@@ -536,7 +536,7 @@ impl Up {
         now: Moment,
         io_timeout: Duration,
     ) -> Poll<Result<TransportEvent, Arc<str>>> {
-        if let Kind::Redis(connection) = &mut self.connection.kind {
+        if let ConnectionKind::Redis(connection) = &mut self.connection.kind {
             connection.drive(cx, self.connection.pushes.room());
         }
         if let Some(grant) = self.poll_grant(cx) {
@@ -592,9 +592,11 @@ impl Up {
             return Poll::Pending;
         };
         let answered = match (&mut batch.replies, &mut self.connection.kind) {
-            (Awaited::FromServer(expected), Kind::Redis(connection)) => connection.poll_replies(expected),
+            (Awaited::FromServer(expected), ConnectionKind::Redis(connection)) => {
+                connection.poll_replies(expected)
+            }
             (Awaited::FromMemory(replies), _) => replies.as_mut().poll(cx),
-            (Awaited::FromServer(_), Kind::Memory { .. }) => Poll::Pending,
+            (Awaited::FromServer(_), ConnectionKind::Memory { .. }) => Poll::Pending,
         };
         match answered {
             Poll::Ready(Ok(replies)) => match self.in_flight.pop_front() {
@@ -619,7 +621,7 @@ impl Up {
     ) -> Result<TransportEvent, Arc<str>> {
         self.on_answer(now);
         self.window.answered(batch.requests.len(), batch.sent, now);
-        if let (Awaited::FromServer(expected), Kind::Redis(connection)) =
+        if let (Awaited::FromServer(expected), ConnectionKind::Redis(connection)) =
             (&batch.replies, &mut self.connection.kind)
         {
             connection.doubt(now, expected, &batch.requests, &mut replies);
@@ -631,7 +633,7 @@ impl Up {
             self.in_flight.push_front(batch);
             return Err(reason);
         }
-        if let Kind::Redis(connection) = &mut self.connection.kind {
+        if let ConnectionKind::Redis(connection) = &mut self.connection.kind {
             connection.answered(batch.sent, now, &batch.requests, &mut replies);
         }
         let Batch { sent, requests, .. } = batch;
@@ -687,7 +689,7 @@ fn connect(node: &Node, timeout: Duration) -> Connecting {
         Node::Redis(node) => {
             let node = node.as_ref().clone();
             Box::pin(async move {
-                let kind = Kind::Redis(node.connect(timeout, inbox).await?);
+                let kind = ConnectionKind::Redis(node.connect(timeout, inbox).await?);
                 Ok(Connection { kind, pushes })
             })
         }
@@ -695,7 +697,7 @@ fn connect(node: &Node, timeout: Duration) -> Connecting {
             let node = node.clone();
             Box::pin(async move {
                 node.connect(timeout, &inbox).await?;
-                Ok(Connection { kind: Kind::Memory { node, inbox }, pushes })
+                Ok(Connection { kind: ConnectionKind::Memory { node, inbox }, pushes })
             })
         }
     }

@@ -22,7 +22,7 @@ fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
 }
 
 fn in_flight(link: &mut Link) -> &mut Batch {
-    let State::Up(up) = &mut link.state else { unreachable!() };
+    let LinkState::Up(up) = &mut link.state else { unreachable!() };
     let Some(batch) = up.in_flight.front_mut() else { unreachable!() };
     batch
 }
@@ -114,7 +114,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let start = Moment::now();
     let at = |millis| start.after(Duration::from_millis(millis));
     let (inbox, pushes) = unbounded_channel();
-    let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
+    let kind = ConnectionKind::Memory { node: MemoryNode::named("link-silence"), inbox };
     let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
     let batch = |replies| Batch { sent: start, requests: Vec::new(), replies: Awaited::FromMemory(replies) };
     let answered = batch(Box::pin(std::future::ready(Ok(Vec::new()))));
@@ -181,14 +181,14 @@ fn an_idle_connection_that_answers_in_time_is_kept() {
     let mut cx = Context::from_waker(Waker::noop());
     let (start, idle) = (Moment::now(), LIMIT);
     let mut link = silent(&mut cx, start, idle);
-    let State::Up(up) = &mut link.state else { unreachable!() };
+    let LinkState::Up(up) = &mut link.state else { unreachable!() };
     // Another connection is being opened when the answer comes.
     up.standby = Some(Box::pin(std::future::pending()));
     let answer = std::future::ready(Ok(vec![Reply::Done]));
     in_flight(&mut link).replies = Awaited::FromMemory(Box::pin(answer));
     let late = start.after(idle).after(LIMIT / 2);
     assert!(matches!(link.poll(&mut cx, late), Poll::Ready(TransportEvent::Replies { .. })));
-    let State::Up(up) = &link.state else { unreachable!() };
+    let LinkState::Up(up) = &link.state else { unreachable!() };
     assert!(up.standby.is_none());
     assert!(link.poll(&mut cx, late).is_pending());
 }
@@ -198,7 +198,7 @@ fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
     let mut cx = Context::from_waker(Waker::noop());
     let start = Moment::now();
     let mut link = silent(&mut cx, start, Duration::ZERO);
-    let State::Up(up) = &mut link.state else { unreachable!() };
+    let LinkState::Up(up) = &mut link.state else { unreachable!() };
     // As on a connection without RESP3.
     up.connection.pushes.inbox = Arrivals::new(unbounded_channel().1);
     for part in 0..10 {

@@ -26,7 +26,7 @@ pub(super) struct Member {
     pub(super) link: Link,
     /// Requests to send, in this order.
     pub(super) outbox: Outbox,
-    state: State,
+    state: MemberState,
     /// The waker that the link is polled with: an answer of one node does not make the engine poll
     /// all of them.
     waker: Option<NotingWaker>,
@@ -36,7 +36,7 @@ pub(super) struct Member {
     owed_sent: usize,
 }
 
-enum State {
+enum MemberState {
     Up {
         since: Moment,
         server_info: ServerInfo,
@@ -54,7 +54,7 @@ enum State {
 
 impl Member {
     pub(super) fn new(link: Link) -> Self {
-        let state = State::Down {
+        let state = MemberState::Down {
             reason: "a node is not connected yet".into(),
             is_permanent: false,
             tried: false,
@@ -114,43 +114,43 @@ impl Member {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up { .. })
+        matches!(self.state, MemberState::Up { .. })
     }
 
     pub(super) fn tracks_changes(&self) -> bool {
-        matches!(self.state, State::Up { tracks_changes: true, .. })
+        matches!(self.state, MemberState::Up { tracks_changes: true, .. })
     }
 
     /// How long it takes to answer, while it is up.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match &self.state {
-            State::Up { server_info, .. } => Some(server_info.round_trip),
-            State::Down { .. } => None,
+            MemberState::Up { server_info, .. } => Some(server_info.round_trip),
+            MemberState::Down { .. } => None,
         }
     }
 
     /// Why the node is down; `None` while it is up.
     pub(super) fn absence(&self) -> Option<&Arc<str>> {
         match &self.state {
-            State::Up { .. } => None,
-            State::Down { reason, .. } => Some(reason),
+            MemberState::Up { .. } => None,
+            MemberState::Down { reason, .. } => Some(reason),
         }
     }
 
     pub(super) fn is_permanent(&self) -> bool {
-        matches!(self.state, State::Down { is_permanent: true, .. })
+        matches!(self.state, MemberState::Down { is_permanent: true, .. })
     }
 
     /// It is down, and connecting has failed.
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.state, State::Down { tried: true, .. })
+        matches!(self.state, MemberState::Down { tried: true, .. })
     }
 
     /// Why the node may not vote: after a restart it may have forgotten a lock, until all locks
     /// from before have expired. The Redlock algorithm calls this the delayed restart.
     pub(super) fn abstention(&self, now: Moment, max_ttl: Duration) -> Option<Arc<str>> {
         match &self.state {
-            State::Up { since, server_info, .. } if !server_info.durable => {
+            MemberState::Up { since, server_info, .. } if !server_info.durable => {
                 let up_for = server_info.up_for + now.since(*since);
                 let left = max_ttl.saturating_sub(up_for);
                 (!left.is_zero()).then(|| {
@@ -163,7 +163,7 @@ impl Member {
 
     /// The node is up: the releases that it has not heard are sent first.
     pub(super) fn up(&mut self, now: Moment, server_info: ServerInfo, tracks_changes: bool) {
-        self.state = State::Up { since: now, server_info, tracks_changes };
+        self.state = MemberState::Up { since: now, server_info, tracks_changes };
         for (_, request) in self.owed.drain(..).filter(|(until, _)| *until > now) {
             self.outbox.push((NO_CALLER, request));
             self.owed_sent += 1;
@@ -179,18 +179,18 @@ impl Member {
     /// not wait for a node that cannot be reached.
     pub(super) fn is_owed(&self) -> bool {
         match self.state {
-            State::Up { .. } => self.owed_sent > 0,
-            State::Down { tried, .. } => !tried && !self.owed.is_empty(),
+            MemberState::Up { .. } => self.owed_sent > 0,
+            MemberState::Down { tried, .. } => !tried && !self.owed.is_empty(),
         }
     }
 
     /// The connection is gone, and these requests have no answer.
     pub(super) fn down(&mut self, now: Moment, reason: Arc<str>, unanswered: Vec<(Id, Request)>) {
         let since = match &self.state {
-            State::Up { .. } => Some(now),
-            State::Down { since, .. } => *since,
+            MemberState::Up { .. } => Some(now),
+            MemberState::Down { since, .. } => *since,
         };
-        self.state = State::Down { reason, is_permanent: false, tried: false, since };
+        self.state = MemberState::Down { reason, is_permanent: false, tried: false, since };
         let unsent = self.outbox.take_all();
         self.owed_sent = 0;
         for (_, request) in unanswered.into_iter().chain(unsent) {
@@ -202,16 +202,16 @@ impl Member {
 
     pub(super) fn unreachable(&mut self, reason: Arc<str>, is_permanent: bool) {
         let since = match &self.state {
-            State::Up { .. } => None,
-            State::Down { since, .. } => *since,
+            MemberState::Up { .. } => None,
+            MemberState::Down { since, .. } => *since,
         };
-        self.state = State::Down { reason, is_permanent, tried: true, since };
+        self.state = MemberState::Down { reason, is_permanent, tried: true, since };
     }
 
     /// Keeps a release until the node is up again, if it may still have the key: it was up within
     /// the last ttl.
     pub(super) fn owe(&mut self, now: Moment, request: Request) {
-        if let State::Down { since: Some(since), .. } = self.state
+        if let MemberState::Down { since: Some(since), .. } = self.state
             && now.since(since) < request.ttl
         {
             if self.owed.len() >= MOST_OWED {
