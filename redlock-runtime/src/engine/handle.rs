@@ -65,14 +65,14 @@ impl Engine {
         settings: EngineSettings,
         events: Events,
     ) -> io::Result<Self> {
-        let (commands, inbox) = unbounded_channel();
+        let (commands, arrivals) = unbounded_channel();
         let multi_key = deployment.multi_key();
         let own_thread = settings.own_thread;
         let clock = if own_thread == Some(true) { Clock::System } else { deployment.choose_clock() };
         let tested = Tested::of(&deployment);
         let outlives_process = !deployment.has_memory();
         // Weak: the loop ends with the last manager and guard.
-        let event_loop = EventLoop::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
+        let event_loop = EventLoop::new(deployment, settings, arrivals, commands.downgrade(), clock.clone());
         let (runner, resident) = if own_thread == Some(true) {
             (None, Some(Resident::start(event_loop)?))
         } else {

@@ -47,7 +47,7 @@ const ROUNDS: usize = 16;
 const SUSPENDED: Duration = Duration::from_millis(100);
 
 pub(super) struct EventLoop {
-    inbox: Arrivals<Command>,
+    arrivals: Arrivals<Command>,
     /// A buffer for commands, reused.
     buffer: Vec<Command>,
     /// False once the last [`Engine`](super::handle::Engine) is gone.
@@ -101,7 +101,7 @@ impl EventLoop {
     pub(super) fn new(
         deployment: Deployment,
         settings: EngineSettings,
-        inbox: UnboundedReceiver<Command>,
+        arrivals: UnboundedReceiver<Command>,
         commands: WeakUnboundedSender<Command>,
         clock: Clock,
     ) -> Self {
@@ -114,18 +114,18 @@ impl EventLoop {
         let replicas = confirming.as_ref().map_or(0, |confirming| confirming.wanted);
         let table = LockTable::new(EngineSettings { replicas, ..settings });
         let transport = Transport::new(deployment, settings, clock.now());
-        Self { clock, ..Self::over(transport, table, inbox, confirming, settings.io_timeout) }
+        Self { clock, ..Self::over(transport, table, arrivals, confirming, settings.io_timeout) }
     }
 
     fn over(
         transport: Transport,
         table: LockTable,
-        inbox: UnboundedReceiver<Command>,
+        arrivals: UnboundedReceiver<Command>,
         confirming: Option<Confirming>,
         io_timeout: Duration,
     ) -> Self {
         Self {
-            inbox: Arrivals::new(inbox),
+            arrivals: Arrivals::new(arrivals),
             buffer: Vec::new(),
             open: true,
             table,
@@ -166,7 +166,7 @@ impl EventLoop {
 
     /// True when a command was not read yet.
     pub(super) fn has_commands(&self) -> bool {
-        !self.inbox.is_empty()
+        !self.arrivals.is_empty()
     }
 
     /// The clock of its deadlines.
@@ -207,7 +207,7 @@ impl EventLoop {
             // The task of the caller may have spent its budget.
             let flushes = pin!(unconstrained(poll_fn(|_| {
                 self.transport.set_flushing(true);
-                self.inbox.look_again();
+                self.arrivals.look_again();
                 for _ in 0..ROUNDS {
                     let (has_more, now) = self.take_commands(&mut commands.cx());
                     self.send(&mut events.cx(), now);
@@ -312,7 +312,8 @@ impl EventLoop {
         let (mut has_more, mut now) = (true, None);
         for _ in 0..COMMANDS / BATCH {
             let mut commands = std::mem::take(&mut self.buffer);
-            let outcome = if self.open { self.inbox.poll(cx, &mut commands, BATCH) } else { Poll::Pending };
+            let outcome =
+                if self.open { self.arrivals.poll(cx, &mut commands, BATCH) } else { Poll::Pending };
             if !commands.is_empty() {
                 let now = *now.insert(self.clock.now());
                 for command in commands.drain(..) {

@@ -24,9 +24,9 @@ const TTL: Duration = Duration::from_secs(6);
 /// A connected event loop, and the senders of its commands and pushes.
 fn event_loop(name: &str) -> (EventLoop, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
-    let (commands, inbox) = unbounded_channel();
+    let (commands, arrivals) = unbounded_channel();
     let table = LockTable::new(EngineSettings::for_a_test());
-    let mut event_loop = EventLoop::over(Transport::One(link), table, inbox, None, SECOND);
+    let mut event_loop = EventLoop::over(Transport::One(link), table, arrivals, None, SECOND);
     assert!(poll(&mut event_loop).is_pending());
     let pushes = match &event_loop.transport {
         Transport::One(link) => link.inbox(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Inbox, Lock, MemoryNode, Replies};
+use super::{Inbox, MemoryLock, MemoryNode, Replies};
 use crate::base::clock::Moment;
 use crate::base::error::LockError;
 use crate::base::host::HashMap;
@@ -51,7 +51,7 @@ impl Faults {
         Some(Self::default())
     }
 
-    pub(super) fn renew_elsewhere(&self, locks: &mut HashMap<Arc<str>, Lock>, now: Moment) {
+    pub(super) fn renew_elsewhere(&self, locks: &mut HashMap<Arc<str>, MemoryLock>, now: Moment) {
         for (name, token) in &self.state().elsewhere {
             let Some(lock) = locks.get_mut(name) else { continue };
             let alone = lock.holder.as_mut().filter(|holder| holder.token == *token);

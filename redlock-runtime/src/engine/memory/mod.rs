@@ -58,7 +58,7 @@ pub(crate) struct MemoryNode {
 
 struct Store {
     faults: Option<Faults>,
-    locks: HashMap<Arc<str>, Lock>,
+    locks: HashMap<Arc<str>, MemoryLock>,
     /// With more locks than this, the expired ones are removed: a `min_hold` ends without a
     /// request.
     purge_above: usize,
@@ -86,7 +86,7 @@ impl Store {
 
     /// What a server would list. The memory of a process is no node.
     fn names(&mut self, what: Listed, pattern: &str, now: Moment) -> Vec<String> {
-        let is_held = |(name, lock): (&Arc<str>, &Lock)| lock.is_held(now).then(|| name.to_string());
+        let is_held = |(name, lock): (&Arc<str>, &MemoryLock)| lock.is_held(now).then(|| name.to_string());
         let mut names: Vec<_> = match what {
             Listed::Nodes => return Vec::new(),
             Listed::Locks | Listed::Keys => self.locks.iter().filter_map(is_held).collect(),
@@ -157,7 +157,7 @@ struct Execution<'a> {
     request: &'a Request,
     inbox: &'a Inbox,
     now: Moment,
-    lock: &'a mut Lock,
+    lock: &'a mut MemoryLock,
     /// The last fencing token.
     clock: &'a mut u64,
     ticks: &'a mut Ticks,
@@ -206,7 +206,7 @@ impl Execution<'_> {
 
     fn acquire(self, mode: Mode) -> Verdict {
         let Self { request, inbox, now, lock, clock, ticks, records } = self;
-        let acquire = |lock: &mut Lock| lock.acquire(request, mode, inbox, now, clock);
+        let acquire = |lock: &mut MemoryLock| lock.acquire(request, mode, inbox, now, clock);
         match &request.kind {
             Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
             Kind::Once(of) => records.acquire(request, of, lock, now, acquire),
@@ -240,7 +240,7 @@ impl Execution<'_> {
 
 /// Exists while it has a holder or waiters.
 #[derive(Default)]
-struct Lock {
+struct MemoryLock {
     /// It has the lock alone.
     holder: Option<Holding>,
     /// Those that have it beside others.
@@ -428,7 +428,7 @@ impl Holding {
     }
 }
 
-impl Lock {
+impl MemoryLock {
     fn acquire(
         &mut self,
         request: &Request,
@@ -966,7 +966,7 @@ fn one_by_one(requests: &[(Id, Request)], mut execute: impl FnMut(&Request) -> R
 #[cfg(not(feature = "testing"))]
 mod faults {
     use super::{
-        Arc, Disconnected, Duration, HashMap, Id, Inbox, Lock, MemoryNode, Moment, Replies, Request,
+        Arc, Disconnected, Duration, HashMap, Id, Inbox, MemoryLock, MemoryNode, Moment, Replies, Request,
     };
 
     #[derive(Clone)]
@@ -977,7 +977,7 @@ mod faults {
             None
         }
 
-        pub(super) fn renew_elsewhere(&self, _: &mut HashMap<Arc<str>, Lock>, _: Moment) {
+        pub(super) fn renew_elsewhere(&self, _: &mut HashMap<Arc<str>, MemoryLock>, _: Moment) {
             match *self {}
         }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Arc, HashMap, Lock, Moment, Request, Token, Verdict, token, wall_clock};
+use super::{Arc, HashMap, MemoryLock, Moment, Request, Token, Verdict, token, wall_clock};
 use crate::engine::protocol::{NotRun, Once, OnceRequest, Run, RunRecord};
 
 /// By the name of the lock.
@@ -65,9 +65,9 @@ impl Records {
         &mut self,
         request: &Request,
         of: &OnceRequest,
-        lock: &mut Lock,
+        lock: &mut MemoryLock,
         now: Moment,
-        acquire: impl FnOnce(&mut Lock) -> Verdict,
+        acquire: impl FnOnce(&mut MemoryLock) -> Verdict,
     ) -> Verdict {
         match self.look(request, &of.once, now) {
             Some(why) => Verdict::NotRun { why, kept: lock.keeps(&request.token) },
@@ -110,7 +110,7 @@ impl Records {
     }
 
     /// The record of a body that runs lasts for as long as its lock, and behind that for `once`.
-    pub(super) fn prolong(&mut self, request: &Request, lock: &Lock, now: Moment) {
+    pub(super) fn prolong(&mut self, request: &Request, lock: &MemoryLock, now: Moment) {
         let (Some(of), Some(lock_ends)) = (request.kind.once(), lock.expires(&request.token)) else { return };
         if let Some(record) = self.by_name.get_mut(&request.name)
             && record.runner == request.token
@@ -123,7 +123,7 @@ impl Records {
 
     /// What has become of a body, before its lock is released. True when the request was executed
     /// before.
-    pub(super) fn finish(&mut self, request: &Request, lock: &mut Lock, now: Moment) -> bool {
+    pub(super) fn finish(&mut self, request: &Request, lock: &mut MemoryLock, now: Moment) -> bool {
         let Some(of) = request.kind.once() else { return false };
         let record = self.get(&request.name, now);
         let is_its_own = record.is_some_and(|record| record.runner == request.token);

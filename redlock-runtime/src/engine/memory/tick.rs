@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Lock;
+use super::MemoryLock;
 use crate::base::clock::Moment;
 use crate::base::host::{HashMap, wall_clock};
 use crate::base::tick::{AHEAD, SETTLES, early, named};
@@ -102,9 +102,9 @@ impl Ticks {
         request: &Request,
         of: &TickRequest,
         mode: Mode,
-        lock: &mut Lock,
+        lock: &mut MemoryLock,
         now: Moment,
-        acquire: impl FnOnce(&mut Lock) -> Verdict,
+        acquire: impl FnOnce(&mut MemoryLock) -> Verdict,
     ) -> Verdict {
         let TickRequest { tick, asked, effect } = of;
         let time = self.time(now);

@@ -34,8 +34,8 @@ impl SharedThread {
             return Err(io::ErrorKind::Unsupported.into());
         }
         OF_THE_PROCESS.get_or_start(|| {
-            let (tasks, inbox) = unbounded_channel();
-            host::start_thread("redlocked", run_all(inbox))?;
+            let (tasks, queued) = unbounded_channel();
+            host::start_thread("redlocked", run_all(queued))?;
             Ok(Self { tasks })
         })
     }
@@ -47,8 +47,8 @@ impl SharedThread {
 }
 
 /// Never ends: the process has a handle.
-async fn run_all(mut inbox: UnboundedReceiver<Task>) {
-    while let Some(task) = inbox.recv().await {
+async fn run_all(mut queued: UnboundedReceiver<Task>) {
+    while let Some(task) = queued.recv().await {
         host::spawn(task);
     }
 }

@@ -65,8 +65,8 @@ impl StallWatchdog {
     }
 
     fn start() -> io::Result<Self> {
-        let (calls, inbox) = unbounded_channel();
-        host::start_thread("redlocked-guard", guard(inbox))?;
+        let (calls, received) = unbounded_channel();
+        host::start_thread("redlocked-guard", guard(received))?;
         Ok(Self { calls, own_threads: Arc::default() })
     }
 

@@ -96,8 +96,8 @@ impl Connection {
 
 /// What the server sends without a request.
 struct Pushes {
-    inbox: Arrivals<ConnectionEvent>,
-    /// Taken from the inbox, many at once: tokio lets a task take only some 128 one by one.
+    arrivals: Arrivals<ConnectionEvent>,
+    /// Taken from the channel, many at once: tokio lets a task take only some 128 one by one.
     taken: Vec<ConnectionEvent>,
 }
 
@@ -105,7 +105,7 @@ impl Pushes {
     #[inline]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
         if self.taken.is_empty() {
-            ready!(self.inbox.poll(cx, &mut self.taken, PUSHES));
+            ready!(self.arrivals.poll(cx, &mut self.taken, PUSHES));
             self.taken.reverse();
         }
         Poll::Ready(self.taken.pop())
@@ -113,7 +113,7 @@ impl Pushes {
 
     /// How many more may wait.
     fn room(&self) -> usize {
-        UNREAD.saturating_sub(self.inbox.len() + self.taken.len())
+        UNREAD.saturating_sub(self.arrivals.len() + self.taken.len())
     }
 
     /// The next push, if it is a grant.
@@ -684,7 +684,7 @@ fn out_of_order(reply: &Reply) -> Option<Arc<str>> {
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {
     let (inbox, pushes) = unbounded_channel();
-    let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
+    let pushes = Pushes { arrivals: Arrivals::new(pushes), taken: Vec::new() };
     match node {
         Node::Redis(node) => {
             let node = node.as_ref().clone();

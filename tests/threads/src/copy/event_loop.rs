@@ -90,7 +90,7 @@ impl Server {
 }
 
 pub(crate) struct EventLoop {
-    inbox: Arrivals<Arc<Outcome>>,
+    arrivals: Arrivals<Arc<Outcome>>,
     replies: Arrivals<Arc<Outcome>>,
     server: Arc<Server>,
     open: bool,
@@ -100,12 +100,12 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(
-        inbox: UnboundedReceiver<Arc<Outcome>>,
+        arrivals: UnboundedReceiver<Arc<Outcome>>,
         replies: UnboundedReceiver<Arc<Outcome>>,
         server: Arc<Server>,
     ) -> Self {
-        let (inbox, replies) = (Arrivals::new(inbox), Arrivals::new(replies));
-        Self { inbox, replies, server, open: true, in_flight: 0, wakers: None }
+        let (arrivals, replies) = (Arrivals::new(arrivals), Arrivals::new(replies));
+        Self { arrivals, replies, server, open: true, in_flight: 0, wakers: None }
     }
 
     pub(super) fn leave(&mut self) {
@@ -117,7 +117,7 @@ impl EventLoop {
     }
 
     pub(super) fn has_commands(&self) -> bool {
-        !self.inbox.is_empty()
+        !self.arrivals.is_empty()
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -143,7 +143,7 @@ impl EventLoop {
     pub(super) fn flush(&mut self) {
         let kept = self.wakers.take();
         let mut none = Context::from_waker(Waker::noop());
-        self.inbox.look_again();
+        self.arrivals.look_again();
         while match &kept {
             Some((commands, _)) => self.take_commands(&mut commands.cx()),
             None => self.take_commands(&mut none),
@@ -191,7 +191,7 @@ impl EventLoop {
 
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         let mut asked = Vec::new();
-        if self.open && self.inbox.poll(cx, &mut asked, 1) == Poll::Ready(0) {
+        if self.open && self.arrivals.poll(cx, &mut asked, 1) == Poll::Ready(0) {
             self.open = false;
         }
         let has_more = !asked.is_empty();

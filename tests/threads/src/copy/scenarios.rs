@@ -48,9 +48,9 @@ struct Manager {
 impl Manager {
     /// Begins to run where this thread is.
     fn start() -> Arc<Self> {
-        let ((commands, inbox), (replies, answered)) = (unbounded_channel(), unbounded_channel());
+        let ((commands, arrivals), (replies, answered)) = (unbounded_channel(), unbounded_channel());
         let server = Arc::<Server>::default();
-        let runner = LoopRunner::new(EventLoop::new(inbox, answered, Arc::clone(&server)), false).unwrap();
+        let runner = LoopRunner::new(EventLoop::new(arrivals, answered, Arc::clone(&server)), false).unwrap();
         runner.start();
         let server = thread::spawn(move || {
             while let Some(request) = server.next() {

@@ -26,7 +26,7 @@ use super::requests::connection::RedisConnection;
 use super::wire::command::Pipeline;
 use super::wire::dns::Addresses;
 use super::wire::error_reply::ErrorReply;
-use super::wire::exchange::{Exchange, Inbox, Interrupted};
+use super::wire::exchange::{Exchange, Interrupted, PushReader};
 use super::wire::failure::Failure;
 use super::wire::keyspace::{ClockOf, Keyspace};
 use super::wire::seen_fences::SeenFences;
@@ -271,7 +271,7 @@ impl RedisNode {
         pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
         let (exchange, speaks_resp3) = self.open(Speak::Resp3, timeout).await?;
-        let mut exchange = exchange.with(Inbox {
+        let mut exchange = exchange.with(PushReader {
             events: pushes.clone(),
             keyspace: self.keyspace.clone(),
             seen: self.seen.clone(),

@@ -59,22 +59,22 @@ pub(crate) struct Exchange {
     server: Arc<str>,
     /// How many replies the server owes, with those that were not taken yet.
     owed: usize,
-    inbox: Option<Inbox>,
+    push_reader: Option<PushReader>,
     /// The stream takes nothing any more. What the server said before is still read.
     is_deaf: bool,
     /// Why there will be no more replies.
     ended: Option<Failure>,
 }
 
-/// Where the pushes of a connection go, and its end.
-pub(crate) struct Inbox {
+/// Reads the pushes of a connection, and has the channel for them and for the end of the connection.
+pub(crate) struct PushReader {
     pub(crate) events: UnboundedSender<ConnectionEvent>,
-    /// Pushes about locks outside of it are dropped.
+    /// The reader drops pushes about locks outside of this keyspace.
     pub(crate) keyspace: Keyspace,
     pub(crate) seen: SeenFences,
 }
 
-impl Inbox {
+impl PushReader {
     fn read(&self, kind: PushKind, data: &[Value]) -> Option<ConnectionEvent> {
         let mut event = read_push(kind, data, &self.keyspace)?;
         if let ConnectionEvent::Push(push) = &mut event {
@@ -91,7 +91,7 @@ pub(crate) struct Interrupted {
 }
 
 impl Exchange {
-    /// Without an inbox, pushes are dropped. `server`: its address, for the reason of its end.
+    /// Drops pushes, unless [`with`](Self::with) sets a reader. `server`: the address, for the reason of the end.
     pub(crate) fn over(stream: Stream, server: Arc<str>) -> Self {
         Self {
             wire: Wire::new(stream),
@@ -99,15 +99,15 @@ impl Exchange {
             pushed: 0,
             server,
             owed: 0,
-            inbox: None,
+            push_reader: None,
             is_deaf: false,
             ended: None,
         }
     }
 
-    /// With an inbox, which is notified of the end, too.
-    pub(crate) fn with(self, inbox: Inbox) -> Self {
-        Self { inbox: Some(inbox), ..self }
+    /// Sends pushes, and the end of the connection, to the events of `push_reader`.
+    pub(crate) fn with(self, push_reader: PushReader) -> Self {
+        Self { push_reader: Some(push_reader), ..self }
     }
 
     /// Before a command is taken: what comes while nothing is owed answers no command, and ends the
@@ -150,8 +150,8 @@ impl Exchange {
         }
         if room > 0 && self.pushed < LARGEST_PUSHES {
             let mut pushed = self.pushed;
-            self.read(cx, |inbox, event, memory| {
-                let _ = inbox.events.send(event);
+            self.read(cx, |push_reader, event, memory| {
+                let _ = push_reader.events.send(event);
                 room -= 1;
                 pushed += memory;
                 if room == 0 || pushed >= LARGEST_PUSHES {
@@ -167,18 +167,18 @@ impl Exchange {
     fn read(
         &mut self,
         cx: &mut Context<'_>,
-        mut pushed: impl FnMut(&Inbox, ConnectionEvent, usize) -> ControlFlow<()>,
+        mut pushed: impl FnMut(&PushReader, ConnectionEvent, usize) -> ControlFlow<()>,
     ) {
         if self.ended.is_some() {
             return;
         }
-        let Self { wire, replies, owed, inbox, .. } = self;
+        let Self { wire, replies, owed, push_reader, .. } = self;
         let mut unasked = None;
         let read = wire.read(cx, |value, memory| match value {
-            Value::Push { kind, data } if !is_reply(kind) => match inbox {
-                Some(inbox) => inbox
+            Value::Push { kind, data } if !is_reply(kind) => match push_reader {
+                Some(push_reader) => push_reader
                     .read(kind, &data)
-                    .map_or(ControlFlow::Continue(()), |event| pushed(inbox, event, memory)),
+                    .map_or(ControlFlow::Continue(()), |event| pushed(push_reader, event, memory)),
                 None => ControlFlow::Continue(()),
             },
             reply if replies.len() < *owed => {
@@ -203,7 +203,7 @@ impl Exchange {
     }
 
     fn end(&mut self, failure: Failure) {
-        if let Some(Inbox { events, .. }) = &self.inbox {
+        if let Some(PushReader { events, .. }) = &self.push_reader {
             let _ = events.send(ConnectionEvent::Closed(failure.reason(&self.server)));
         }
         self.ended = Some(failure);
@@ -250,10 +250,10 @@ impl Exchange {
         self.commands(commands.len()).extend_from_slice(commands.bytes());
         let asked = poll_fn(|cx| {
             self.write(cx);
-            self.read(cx, |inbox, event, memory| {
+            self.read(cx, |push_reader, event, memory| {
                 pushed += memory;
                 if room > 0 && pushed < LARGEST_PUSHES {
-                    let _ = inbox.events.send(event);
+                    let _ = push_reader.events.send(event);
                     room -= 1;
                 }
                 ControlFlow::Continue(())

@@ -115,7 +115,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let at = |millis| start.after(Duration::from_millis(millis));
     let (inbox, pushes) = unbounded_channel();
     let kind = ConnectionKind::Memory { node: MemoryNode::named("link-silence"), inbox };
-    let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
+    let pushes = Pushes { arrivals: Arrivals::new(pushes), taken: Vec::new() };
     let batch = |replies| Batch { sent: start, requests: Vec::new(), replies: Awaited::FromMemory(replies) };
     let answered = batch(Box::pin(std::future::ready(Ok(Vec::new()))));
     let mut up = Up {
@@ -200,7 +200,7 @@ fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
     let mut link = silent(&mut cx, start, Duration::ZERO);
     let LinkState::Up(up) = &mut link.state else { unreachable!() };
     // As on a connection without RESP3.
-    up.connection.pushes.inbox = Arrivals::new(unbounded_channel().1);
+    up.connection.pushes.arrivals = Arrivals::new(unbounded_channel().1);
     for part in 0..10 {
         assert!(link.poll(&mut cx, start.after(part * LIMIT / 10)).is_pending());
     }
@@ -209,8 +209,8 @@ fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
 
 #[test]
 fn no_more_pushes_are_read_than_may_wait() {
-    let (events, inbox) = unbounded_channel();
-    let mut pushes = Pushes { inbox: Arrivals::new(inbox), taken: Vec::new() };
+    let (events, arrivals) = unbounded_channel();
+    let mut pushes = Pushes { arrivals: Arrivals::new(arrivals), taken: Vec::new() };
     let mut cx = Context::from_waker(Waker::noop());
     for waiting in 0..UNREAD {
         assert_eq!(pushes.room(), UNREAD - waiting);

@@ -13,7 +13,7 @@ use super::*;
 use crate::base::limit::Limit;
 use crate::base::token::Token;
 use crate::engine::protocol::{ConnectionEvent, Kind, Listed, Mode};
-use crate::engine::redis::wire::exchange::Inbox;
+use crate::engine::redis::wire::exchange::PushReader;
 use crate::engine::redis::wire::stream::Stream;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
@@ -29,7 +29,7 @@ async fn connection_of(session: Session) -> (RedisConnection, TcpStream, Unbound
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
     let stream = Stream::Simulated(Box::new(stream));
-    let exchange = Exchange::over(stream, "server:1".into()).with(Inbox {
+    let exchange = Exchange::over(stream, "server:1".into()).with(PushReader {
         events: inbox,
         keyspace: session.keyspace.clone(),
         seen: session.seen.clone(),
