@@ -1,4 +1,4 @@
-//! The bare limits, and the lock that most articles show: `SET NX PX`, a script that compares and
+//! The bare commands, and the lock that most articles show: `SET NX PX`, a script that compares and
 //! deletes, and one of several ways to retry.
 
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use kit::bare::{Bare, COMPARE_AND_DELETE, Ping, connect, token};
 use redis::aio::MultiplexedConnection;
 
-use crate::contender::{Body, Client, Clients, Contender, Kind, LIMIT, Outcome, PING, Part, TTL};
+use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, PING, Part, REFERENCE, TTL};
 
 const MS: Duration = Duration::from_millis(1);
 
 pub const EVERY_50_MS: &str = "SET NX PX, again every 50 ms";
 pub const SPINS: &str = "SET NX PX, spins";
 
-/// The limits that every lock on a server is measured against.
+/// The references for every lock on a server.
 pub async fn join_limits(all: &mut Vec<Contender>, url: &str, clients: usize) {
-    let limit = |name, clients| Contender { name, kind: Kind::Limit, part: Part::Free, clients };
+    let reference = |name, clients| Contender { name, kind: Kind::Reference, part: Part::Free, clients };
     let ping: Arc<dyn Client> = Arc::new(Ping::connect(url).await);
-    all.push(limit(PING, vec![ping; clients]));
+    all.push(reference(PING, vec![ping; clients]));
     let bare: Arc<dyn Client> = Arc::new(Bare::connect(url).await);
-    all.push(limit(LIMIT, vec![bare; clients]));
+    all.push(reference(REFERENCE, vec![bare; clients]));
 }
 
 /// The lock of the articles, once for each pause between two tries.

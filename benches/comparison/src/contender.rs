@@ -4,8 +4,8 @@ pub use kit::contender::{Body, Client, Clients, Outcome, TTL, blocking};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A reference: the bare commands. A lock that shares commands among its callers can beat it.
-    Limit,
+    /// The bare commands. A lock that shares commands among its callers can be faster.
+    Reference,
     Ours,
     /// A lock from a classic article.
     Article,
@@ -33,5 +33,5 @@ pub struct Contender {
     pub clients: Clients,
 }
 
-pub const LIMIT: &str = "SET NX PX + compare-and-delete";
+pub const REFERENCE: &str = "SET NX PX + compare-and-delete";
 pub const PING: &str = "one PING";

@@ -1,4 +1,4 @@
-//! Direct hand-off, written by hand: the limit for a lock that a release hands over.
+//! Direct hand-off, written by hand: the reference for a lock that a release hands over.
 
 use std::sync::Arc;
 
@@ -13,5 +13,5 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     for _ in 0..clients {
         direct.push(Arc::new(Direct::connect(url).await));
     }
-    all.push(Contender { name: DIRECT, kind: Kind::Limit, part: Part::Everything, clients: direct });
+    all.push(Contender { name: DIRECT, kind: Kind::Reference, part: Part::Everything, clients: direct });
 }

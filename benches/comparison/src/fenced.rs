@@ -113,14 +113,14 @@ fn add(
     report: &mut Report,
 ) {
     let mut ways =
-        [(Series::new(BARE, Kind::Limit), bare), (Series::new("redlocked, fenced", Kind::Ours), fenced)];
+        [(Series::new(BARE, Kind::Reference), bare), (Series::new("redlocked, fenced", Kind::Ours), fenced)];
     in_turns(rounds, &mut ways);
     let table = Table {
         workload: &format!("fenced, {store}"),
         title: &format!("{write}: {store}"),
         unit: "p50 in µs",
         more_is_better: false,
-        limits: &[(BARE, BARE)],
+        references: &[(BARE, BARE)],
         more: &[],
     };
     report.add(&table, &ways.map(|(series, _)| series));

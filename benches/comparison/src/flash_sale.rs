@@ -70,7 +70,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         ),
         unit: "requests/s, if all were served",
         more_is_better: true,
-        limits: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
+        references: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
         more: &["sent away", "two inside", "two cores: requests/s", "÷ direct", "p99 ms"],
     };
     report.add(&table, &all);
@@ -83,7 +83,7 @@ fn sell(servers: &Servers, sale: Sale, cores: Cores, extent: Extent, report: &mu
     cores.place(&others.iter().map(Foreign::process).collect::<Vec<_>>(), server.process());
     let contenders = runtime.block_on(field::all(&server.url(), 1));
     let ping = &contenders.iter().find(|one| one.name == PING).unwrap().clients[0];
-    let mut pace = Series::new(PACE, Kind::Limit);
+    let mut pace = Series::new(PACE, Kind::Reference);
     let takes_part = |part| matches!(part, Part::Everything | Part::Waiting | Part::Sale);
     let here = contenders.iter().filter(|one| takes_part(one.part));
     let mut field: Vec<Runner> =
@@ -127,8 +127,8 @@ fn targets(report: &mut Report, places: &[Vec<Series>; 2]) {
     report.target("flash sale, best peer's p99", worst(&p99));
     let failed = both(|all| find(all, ours::ANNOTATED)?.more.first()?.parse().ok());
     report.target("flash sale, sent away", worst(&failed));
-    let limit = both(|all| find(all, ours::ANNOTATED)?.over(find(all, DIRECT)?));
-    report.target("flash sale, limit", least(&limit));
+    let reference = both(|all| find(all, ours::ANNOTATED)?.over(find(all, DIRECT)?));
+    report.target("flash sale, limit", least(&reference));
     let memory = both(|all| find(all, ours::MEMORY)?.over(find(all, DIRECT)?));
     report.target("flash sale, memory", least(&memory));
 }

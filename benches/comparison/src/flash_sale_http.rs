@@ -53,7 +53,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     };
     let customers = extent.of(1000, 200);
     let lasts = Duration::from_secs(extent.of(4, 1));
-    let mut series: Vec<_> = [(NO_LOCK, Kind::Limit), (TOLD, Kind::Article), (OURS, Kind::Ours)]
+    let mut series: Vec<_> = [(NO_LOCK, Kind::Reference), (TOLD, Kind::Article), (OURS, Kind::Ours)]
         .into_iter()
         .chain(OTHERS.map(|name| (name, if name.starts_with("SET") { Kind::Article } else { Kind::Peer })))
         .map(|(name, kind)| (Series::new(name, kind), Vec::new()))
@@ -72,7 +72,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         title: &format!("{customers} connections of wrk for {lasts:?}, one item, wait {WAIT:?}"),
         unit: "requests/s",
         more_is_better: true,
-        limits: &[(NO_LOCK, "no lock")],
+        references: &[(NO_LOCK, "no lock")],
         more: &["sold twice"],
     };
     let series = series.into_iter().map(|(mut series, days)| {

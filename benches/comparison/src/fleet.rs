@@ -145,7 +145,7 @@ fn tell_work(at_work: &[(u64, Vec<AtWork>)], report: &mut Report) {
         title: &format!("{first} managers, each with a key of its own"),
         unit: "locks/s",
         more_is_better: true,
-        limits: &[],
+        references: &[],
         more: &heads_of_own.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&table, &own);
@@ -165,7 +165,7 @@ fn tell_work(at_work: &[(u64, Vec<AtWork>)], report: &mut Report) {
         title: &format!("{first} managers that want one key, with one waiter each"),
         unit: "hand-offs/s",
         more_is_better: true,
-        limits: &[],
+        references: &[],
         more: &heads_of_hot.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&table, &hot);
@@ -228,7 +228,7 @@ fn ends(size: u64, extent: Extent, report: &mut Report) {
         ),
         unit: "ms",
         more_is_better: false,
-        limits: &[],
+        references: &[],
         more: &["a tenth replaced each second: locks/s ÷ before", "longest call, ms"],
     };
     report.add(&table, &all);
@@ -367,7 +367,7 @@ fn hold(extent: Extent, report: &mut Report) {
         ),
         unit: "% of a core",
         more_is_better: false,
-        limits: &[],
+        references: &[],
         more: &["lost"],
     };
     let lost = series.more.first().and_then(|lost| lost.parse::<f64>().ok());

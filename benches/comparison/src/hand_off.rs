@@ -132,7 +132,7 @@ fn tell(scenes: &[Scene], report: &mut Report) {
         title: &format!("{FEW} wait, on loopback, {}: from a release to the next holder", few.cores),
         unit: "p50 in ms",
         more_is_better: false,
-        limits: &[(PING, "PING"), (DIRECT, "direct")],
+        references: &[(PING, "PING"), (DIRECT, "direct")],
         more: &heads.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&table, &series);
@@ -223,7 +223,7 @@ async fn compare(
                     let counts = AtomicBool::new(true);
                     let (times, sent) =
                         tokio::join!(times, sent_meanwhile(crowd, &mut sent, &counts, async |_| true));
-                    Turn { times, sent }
+                    RoundFigures { times, sent }
                 }
             };
             commands.rounds.push(one.commands_each());
@@ -257,12 +257,12 @@ async fn pings(client: &Arc<dyn Client>, pause: Duration) -> Vec<f64> {
 }
 
 /// The counted times and commands of one contender in one round.
-struct Turn {
+struct RoundFigures {
     times: Vec<f64>,
     sent: f64,
 }
 
-impl Turn {
+impl RoundFigures {
     fn commands_each(&self) -> Option<f64> {
         (!self.times.is_empty()).then(|| self.sent / self.times.len() as f64)
     }
@@ -293,7 +293,7 @@ struct Baton {
     times: Vec<f64>,
 }
 
-async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Commands) -> Turn {
+async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Commands) -> RoundFigures {
     let &Crowd { waiters, holds, lasts } = crowd;
     let key = unique("hand-off");
     let baton = Arc::new(Mutex::new(Baton::default()));
@@ -352,7 +352,7 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Command
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
     tasks.shutdown().await;
     let times = std::mem::take(&mut baton.lock().unwrap().times);
-    Turn { times, sent }
+    RoundFigures { times, sent }
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -1,4 +1,4 @@
-//! redlocked beside the locks of others and beside the bare limits.
+//! redlocked beside the locks of others and beside the bare commands.
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [--server PATH] [WORKLOAD]...

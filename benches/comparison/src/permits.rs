@@ -30,7 +30,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     Cores::Two.place(&[], server.process());
     let mut ways = runtime.block_on(counted::permits(&server.url(), PROCESSES));
     let local = Arc::new(Local(Semaphore::new(PERMITS as usize)));
-    ways.insert(0, Way { name: LOCAL, kind: Kind::Limit, many: vec![local], writer: None });
+    ways.insert(0, Way { name: LOCAL, kind: Kind::Reference, many: vec![local], writer: None });
     let lasts = Duration::from_millis(extent.of(1000, 400));
     let mut all: Vec<Figures> = ways.iter().map(Figures::new).collect();
     for round in 0..extent.of(7, 2) {
@@ -52,7 +52,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         title: &format!("{TASKS} tasks of {PROCESSES} processes, {PERMITS} permits, each used for {HOLDS:?}"),
         unit: "permits/s",
         more_is_better: true,
-        limits: &[(LOCAL, "tokio's")],
+        references: &[(LOCAL, "tokio's")],
         more: &["most inside"],
     };
     report.add(&table, &series);

@@ -61,8 +61,8 @@ pub fn draw(sheet: &Sheet) -> String {
     for (row, bar) in in_order(sheet).into_iter().enumerate() {
         draw_bar(&mut svg, &scale, bar, TOP + ROW * row as f64);
     }
-    if let Some((name, limit)) = &sheet.limit {
-        let x = scale.x(*limit);
+    if let Some((name, reference)) = &sheet.reference {
+        let x = scale.x(*reference);
         let _ = writeln!(
             svg,
             "<path class=\"m\" d=\"M{x:.1} {:.0}V{bottom:.0}\"/><text class=\"a\" text-anchor=\"middle\" x=\"{x:.1}\" \
@@ -82,7 +82,7 @@ fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
         (Kind::Ours, "ours", "redlocked"),
         (Kind::Peer, "peer", "other libraries"),
         (Kind::Article, "article", "locks from articles"),
-        (Kind::Limit, "limit", "reference, the bare commands"),
+        (Kind::Reference, "limit", "reference, the bare commands"),
     ];
     let mut x = start;
     for (_, class, name) in
@@ -103,10 +103,10 @@ fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
     svg.push('\n');
 }
 
-/// The limits, and then the best first.
+/// The references, and then the best first.
 fn in_order(sheet: &Sheet) -> Vec<&Bar> {
     let rank = |bar: &Bar| match bar.value {
-        _ if bar.kind == Kind::Limit => f64::NEG_INFINITY,
+        _ if bar.kind == Kind::Reference => f64::NEG_INFINITY,
         None => f64::INFINITY,
         Some(value) if sheet.more_is_better => -value,
         Some(value) => value,
@@ -118,7 +118,7 @@ fn in_order(sheet: &Sheet) -> Vec<&Bar> {
 
 fn draw_bar(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {
     let (class, bold) = match bar.kind {
-        Kind::Limit => ("limit", ""),
+        Kind::Reference => ("limit", ""),
         Kind::Ours => ("ours", " class=\"b\""),
         Kind::Article => ("article", ""),
         Kind::Peer => ("peer", ""),

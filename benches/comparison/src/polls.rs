@@ -75,7 +75,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let mut finishes = || (0..IN_A_ROUND).map(|_| one(OnLost::Finish)).collect();
     let mut several = || (0..IN_A_ROUND).map(|_| two()).collect();
     let mut ways: [(Series, &mut dyn FnMut() -> Vec<f64>); 4] = [
-        (Series::new(BARE, Kind::Limit), &mut alone),
+        (Series::new(BARE, Kind::Reference), &mut alone),
         (Series::new("redlocked", Kind::Ours), &mut guarded),
         (Series::new("redlocked, on_lost = \"finish\"", Kind::Ours), &mut finishes),
         (Series::new("redlocked, two keys", Kind::Ours), &mut several),
@@ -86,7 +86,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         title: &format!("A body that yields {YIELDS} times, polled without a pause"),
         unit: "ns a poll",
         more_is_better: false,
-        limits: &[(BARE, "the body alone")],
+        references: &[(BARE, "the body alone")],
         more: &[],
     };
     let series = ways.map(|(series, _)| series);

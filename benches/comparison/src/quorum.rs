@@ -125,7 +125,7 @@ async fn connect<'a>(quorum: &Quorum, thread: &'a OwnThread) -> [(&'static str, 
     [
         (
             BARE,
-            Kind::Limit,
+            Kind::Reference,
             Box::new(move |key| {
                 let bare = bare.clone();
                 Box::pin(async move {
@@ -237,7 +237,7 @@ fn tell(contenders: Vec<Contender<'_>>, left: &[f64], report: &mut Report) {
         title: &format!("Redlock on {NODES} servers, all well: acquire and release"),
         unit: "p50 in ms",
         more_is_better: false,
-        limits: &[(BARE, "bare")],
+        references: &[(BARE, "bare")],
         more: &[],
     };
     report.add(&table, &well);

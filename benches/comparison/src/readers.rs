@@ -39,7 +39,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     // How many readers, how long the writer waited.
     let mut beside: Vec<(Vec<f64>, Vec<f64>)> = ways.iter().map(|_| Default::default()).collect();
     let mut all: Vec<Loads> = ways.iter().map(|way| Loads::new(way.name, way.kind)).collect();
-    all.push(Loads::new(EXCLUSIVE, Kind::Limit));
+    all.push(Loads::new(EXCLUSIVE, Kind::Reference));
     let exclusive: Arc<dyn Client> =
         Arc::new(Run(runtime.block_on(LockManager::connect(server.url())).unwrap()));
     let mut stats = server.client();
@@ -85,7 +85,7 @@ fn tell(all: Vec<Loads>, beside: &[(Vec<f64>, Vec<f64>)], report: &mut Report) {
         title: &format!("{TASKS} readers of one key, {PROCESSES} processes"),
         unit: "locks/s",
         more_is_better: true,
-        limits: &[(EXCLUSIVE, "exclusive")],
+        references: &[(EXCLUSIVE, "exclusive")],
         more: &["beside a writer: readers/s", "its wait in ms, p50", "p99"],
     };
     report.add(&table, &series);

@@ -42,7 +42,7 @@ const WAITERS: u64 = 10_000;
 
 /// The others do not renew by themselves.
 const CONTENDERS: [(&str, Kind); 4] =
-    [(BY_HAND, Kind::Limit), (OURS, Kind::Ours), (RLOCK, Kind::Peer), (DISTRIBUTED, Kind::Peer)];
+    [(BY_HAND, Kind::Reference), (OURS, Kind::Ours), (RLOCK, Kind::Peer), (DISTRIBUTED, Kind::Peer)];
 
 /// The locks that are taken together.
 const AT_ONCE: usize = 10;
@@ -63,7 +63,7 @@ pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
         title: &format!("{} locks held, ttl {ttl:?}, each renewed once in {:?}", whole(count), ttl / 3),
         unit: "% of a core",
         more_is_better: false,
-        limits: &[(BY_HAND, "by hand")],
+        references: &[(BY_HAND, "by hand")],
         more: &[],
     };
     report.add(&table, &series);
@@ -132,7 +132,7 @@ pub fn was_ordered() -> bool {
     let order: Value = serde_json::from_str(&order).unwrap();
     let number = |name: &str| order[name].as_u64().unwrap();
     let text = |name: &str| order[name].as_str().unwrap();
-    let hold = Hold {
+    let hold = RenewalLoad {
         count: number("count"),
         ttl: Duration::from_millis(number("ttl")),
         rounds: number("rounds"),
@@ -147,7 +147,7 @@ pub fn was_ordered() -> bool {
     true
 }
 
-struct Hold {
+struct RenewalLoad {
     count: u64,
     ttl: Duration,
     rounds: u64,
@@ -158,7 +158,7 @@ fn key(number: u64) -> String {
     format!("a-key-of-usual-length:{number:08}")
 }
 
-impl Hold {
+impl RenewalLoad {
     async fn by(&self, name: &str) -> Value {
         match name {
             OURS => self.ours().await,

@@ -87,8 +87,8 @@ pub struct Table<'a> {
     /// The unit of the figures.
     pub unit: &'a str,
     pub more_is_better: bool,
-    /// The name of a limit, and its short form above a column.
-    pub limits: &'a [(&'a str, &'a str)],
+    /// The name of a reference, and its short form above a column.
+    pub references: &'a [(&'a str, &'a str)],
     /// The headings of the further columns.
     pub more: &'a [&'a str],
 }

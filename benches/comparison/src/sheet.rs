@@ -15,8 +15,8 @@ pub struct Sheet {
     pub more_is_better: bool,
     pub markdown: String,
     pub bars: Vec<Bar>,
-    /// The last limit that the table compares with: its short form, and its figure.
-    pub limit: Option<(String, f64)>,
+    /// The last reference that the table compares with: its short form, and its figure.
+    pub reference: Option<(String, f64)>,
     pub losses: Vec<Loss>,
 }
 
@@ -39,7 +39,8 @@ pub struct Loss {
 impl Sheet {
     pub fn new(table: &Table, series: &[Series]) -> Self {
         let bar = |one: &Series| Bar { name: one.name.clone(), kind: one.kind, value: one.middle() };
-        let limit = |&(name, short): &(&str, &str)| Some((short.to_owned(), find(series, name)?.middle()?));
+        let reference =
+            |&(name, short): &(&str, &str)| Some((short.to_owned(), find(series, name)?.middle()?));
         Self {
             workload: table.workload.to_owned(),
             title: table.title.to_owned(),
@@ -47,7 +48,7 @@ impl Sheet {
             more_is_better: table.more_is_better,
             markdown: markdown(table, series),
             bars: series.iter().map(bar).collect(),
-            limit: table.limits.last().and_then(limit),
+            reference: table.references.last().and_then(reference),
             losses: losses(table, series),
         }
     }
@@ -68,7 +69,7 @@ fn markdown(table: &Table, series: &[Series]) -> String {
     }
     let mut head = vec![String::new(), table.unit.to_owned()];
     head.extend(with_p99.then(|| "p99".to_owned()));
-    head.extend(table.limits.iter().map(|(_, short)| format!("÷ {short}")));
+    head.extend(table.references.iter().map(|(_, short)| format!("÷ {short}")));
     head.extend(best.map(|best| format!("÷ {}", best.name)));
     head.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
     let mut text = format!("| {} |\n| --- |{}\n", head.join(" | "), " ---: |".repeat(head.len() - 1));
@@ -82,9 +83,9 @@ fn markdown(table: &Table, series: &[Series]) -> String {
         }
         row.extend(
             table
-                .limits
+                .references
                 .iter()
-                .map(|(limit, _)| figure(find(series, limit).and_then(|limit| one.over(limit)))),
+                .map(|(name, _)| figure(find(series, name).and_then(|reference| one.over(reference)))),
         );
         row.extend(best.map(|best| figure(one.over(best))));
         row.extend(costs.iter().map(|what| figure(cost(one, what))));
@@ -152,16 +153,16 @@ pub mod tests {
     pub fn sheet(more_is_better: bool) -> Sheet {
         let nothing_done = Series::new("idle", Kind::Peer);
         let all = [
-            series("limit", Kind::Limit, 1.0, 1.0),
+            series("limit", Kind::Reference, 1.0, 1.0),
             series("ours", Kind::Ours, 20.0, 4.0),
             series("less", Kind::Peer, 10.0, 5.0),
             series("more", Kind::Article, 70.0, 1.0),
             series("most", Kind::Peer, 60.0, 2.0),
             nothing_done,
         ];
-        let limits = &[("limit", "bare")];
+        let references = &[("limit", "bare")];
         Sheet::new(
-            &Table { workload: "w", title: "a < b", unit: "u", more_is_better, limits, more: &[] },
+            &Table { workload: "w", title: "a < b", unit: "u", more_is_better, references, more: &[] },
             &all,
         )
     }

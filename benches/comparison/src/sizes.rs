@@ -31,7 +31,7 @@ fn programs(redlocked: &Path) -> [Program; 4] {
     [
         Program {
             name: WITHOUT,
-            kind: Kind::Limit,
+            kind: Kind::Reference,
             dependencies: TOKIO.to_owned(),
             main: "#[tokio::main]\nasync fn main() { println!(\"sold\"); }\n",
         },
@@ -69,7 +69,7 @@ fn programs(redlocked: &Path) -> [Program; 4] {
         },
         Program {
             name: "redis 1.8 alone",
-            kind: Kind::Limit,
+            kind: Kind::Reference,
             dependencies: format!(
                 "{TOKIO}\nredis = {{ version = \"1.8\", default-features = false, features = [\"tokio-comp\"] }}"
             ),
@@ -117,7 +117,7 @@ pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
         title: "Cold release build of a program of a few lines",
         unit: "s of processor time",
         more_is_better: false,
-        limits: &[(WITHOUT, "tokio alone")],
+        references: &[(WITHOUT, "tokio alone")],
         more: &[],
     };
     report.add(&table, &builds);

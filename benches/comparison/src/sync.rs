@@ -45,8 +45,8 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         inside.block_on(task).unwrap()
     };
     let mut ways: [(Series, &mut dyn FnMut() -> Vec<f64>); 5] = [
-        (Series::new(BARE, Kind::Limit), &mut || times(&mut || time(&mut || bare.pair(KEY)))),
-        (Series::new(APART, Kind::Limit), &mut || {
+        (Series::new(BARE, Kind::Reference), &mut || times(&mut || time(&mut || bare.pair(KEY)))),
+        (Series::new(APART, Kind::Reference), &mut || {
             times(&mut || time(&mut || blocks.block_on(apart.pair(KEY))))
         }),
         (Series::new(ANNOTATED, Kind::Ours), &mut || times(&mut || time(&mut || plain.call(KEY)))),
@@ -61,7 +61,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         title: "Without async: acquire and release",
         unit: "p50 in µs",
         more_is_better: false,
-        limits: &[(APART, "own thread"), (BARE, "bare")],
+        references: &[(APART, "own thread"), (BARE, "bare")],
         more: &[],
     };
     let series = ways.map(|(series, _)| series);

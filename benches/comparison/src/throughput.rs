@@ -7,7 +7,7 @@ use kit::load::{Load, runtime};
 use kit::{Cores, RedisServer};
 use tokio::runtime::Runtime;
 
-use crate::contender::{Contender, LIMIT, PING, Part};
+use crate::contender::{Contender, PING, Part, REFERENCE};
 use crate::direct::DIRECT;
 use crate::field;
 use crate::ours;
@@ -59,7 +59,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         title: &format!("Uncontended: {MANY} tasks, a key each, on a runtime of one thread, one core"),
         unit: "locks/s",
         more_is_better: true,
-        limits: &[(LIMIT, "bare")],
+        references: &[(REFERENCE, "bare")],
         more: &heads,
     };
     report.add(&table, &series);
@@ -100,7 +100,7 @@ fn found<'a>(loads: &'a [Loads], name: &str) -> Option<&'a Loads> {
 }
 
 fn over_bare(loads: &[Loads], name: &str, of: fn(&Loads) -> &Series) -> Option<f64> {
-    of(found(loads, name)?).over(of(found(loads, LIMIT)?))
+    of(found(loads, name)?).over(of(found(loads, REFERENCE)?))
 }
 
 /// The figures of one contender.

@@ -9,7 +9,7 @@ use kit::load::{one_by_one, runtime};
 use kit::{Cores, DelayProxy, RedisServer, figures::percentile};
 use tokio::runtime::Runtime;
 
-use crate::contender::{Client, Contender, Kind, LIMIT, PING, Part};
+use crate::contender::{Client, Contender, Kind, PING, Part, REFERENCE};
 use crate::direct::DIRECT;
 use crate::field;
 use crate::foreign::{self, Foreign};
@@ -50,7 +50,7 @@ fn over_bare_far(server: &RedisServer, extent: Extent) -> Option<f64> {
     let url = proxy.url();
     let clients: [Arc<dyn Client>; 2] = runtime
         .block_on(async { [ours::released_in_background(&url).await, Arc::new(Bare::connect(&url).await)] });
-    let mut series = [Series::new(ours::BACKGROUND, Kind::Ours), Series::new(LIMIT, Kind::Limit)];
+    let mut series = [Series::new(ours::BACKGROUND, Kind::Ours), Series::new(REFERENCE, Kind::Reference)];
     for _ in 0..extent.of(40, 5) {
         for (client, series) in clients.iter().zip(&mut series) {
             series.add_round(&one_by_one(client, IN_A_ROUND, &runtime));
@@ -112,7 +112,7 @@ impl<'a> Place<'a> {
 }
 
 fn over_bare(series: &[Series], name: &str) -> Option<f64> {
-    find(series, name)?.over(find(series, LIMIT)?)
+    find(series, name)?.over(find(series, REFERENCE)?)
 }
 
 fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
@@ -135,7 +135,7 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
         title: "Uncontended: acquire and release, on a runtime of one thread that shares a core with the server",
         unit: "p50 in µs",
         more_is_better: false,
-        limits: &[(PING, "PING"), (LIMIT, "bare")],
+        references: &[(PING, "PING"), (REFERENCE, "bare")],
         more: &more.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&heading, &table);
