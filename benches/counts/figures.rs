@@ -95,6 +95,12 @@ impl Figures {
         fs::write(file(), text).unwrap();
     }
 
+    /// The server and the processor, in words.
+    pub(crate) fn builds(&self) -> String {
+        let server = self.builds[1].split_whitespace().nth(2).unwrap_or("?").trim_start_matches("v=");
+        format!("Redis {server} on {}", self.builds[2])
+    }
+
     fn find(&self, figure: &Figure) -> Option<u64> {
         self.count(&figure.way, &figure.of)
     }

@@ -10,7 +10,7 @@
 //! cargo bench --bench counts -- [--write] [WAY]...
 //! ```
 //!
-//! `--write` puts the figures of this run into the file. Each figure is the difference between a
+//! `--write` puts the figures of this run into the file, and those of the server into `BENCHMARKS.md`. Each figure is the difference between a
 //! run with some locks and one with twice as many, each way in a process of its own, with a server
 //! of its own that is counted as well: what starts and ends them is in neither. The caller takes
 //! one step after the other, so each request meets a server that waits for it, and the order of
@@ -33,6 +33,7 @@
 mod by_hand;
 mod callgrind;
 mod figures;
+mod page;
 mod ways;
 
 use std::process::ExitCode;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
     if write {
         figures.take(now);
         figures.write();
+        page::write(&figures);
         return ExitCode::SUCCESS;
     }
     if judged.have_grown() {

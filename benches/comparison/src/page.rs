@@ -34,15 +34,28 @@ pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: b
         run.keep(machine);
         report.fleet.write(&run.processor);
     }
+    let path = product().join("BENCHMARKS.md");
+    let before = fs::read_to_string(&path).unwrap_or_default();
     let page = PROSE
         .replace("{{extent}}\n", extent)
         .replace("{{machine}}\n", &list(machine, minutes))
         .replace("{{targets}}\n", &targets(report, &run))
         .replace("{{missed}}\n", &missed(report))
+        .replace("{{counts}}\n", &counts(&before))
         .replace("{{losses}}\n", &losses(report))
         .replace("{{left out}}\n", &left_out(report))
         .replace("{{workloads}}\n", &chapters(report));
-    fs::write(product().join("BENCHMARKS.md"), page).unwrap();
+    fs::write(path, page).unwrap();
+}
+
+/// The table that `benches/counts` has written into the page, with the lines around it.
+fn counts(page: &str) -> String {
+    const ENDS: &str = "<!-- To here. -->\n";
+    let table = page.find("<!-- From here, `cargo bench --bench counts").and_then(|begins| {
+        let rest = &page[begins..];
+        Some(&rest[..rest.find(ENDS)? + ENDS.len()])
+    });
+    table.expect("BENCHMARKS.md has no table of benches/counts").to_owned()
 }
 
 fn file_name(sheet: &Sheet) -> String {
