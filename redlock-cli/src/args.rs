@@ -404,7 +404,7 @@ pub(crate) struct RunArgs {
     pub(crate) key: String,
     /// Stands by, runs the command while this process leads, and stands by again when it no longer
     /// does, or when the command fails. Ends when the command ends with 0
-    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "take", "ticks"])]
+    #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "take", "rate", "ticks"])]
     pub(crate) leader: bool,
     /// What `redlocked leader` and other processes show of this leader, such as its address
     #[arg(help_heading = "Leader", long, value_name = "TEXT", requires = "leader")]
@@ -442,6 +442,10 @@ pub(crate) struct RunArgs {
     /// is not passed by those that need fewer. Default: 1
     #[arg(help_heading = "How many", long, value_name = "NUMBER", requires = "permits")]
     pub(crate) take: Option<u32>,
+    /// Starts the command at most so often in any time of that length, over all machines, such as
+    /// 5/1m. It holds no lock: the command takes the place of this process
+    #[arg(help_heading = "How many", long, value_name = "STARTS/DURATION", value_parser = rate, conflicts_with_all = ["shared", "permits", "take", "ticks", "ttl", "min_hold", "max_hold", "kill_after"])]
+    pub(crate) rate: Option<(u32, Duration)>,
     /// Runs the command once per tick of this length, over all machines that start it at about the
     /// same time by their own clocks: less than 150s apart, or a quarter of a tick below 10m. `1h` is
     /// for each job that is due once an hour, a day or a month, in any zone. From 1s to 366 days
@@ -494,6 +498,15 @@ fn nominal_time(text: &str) -> Result<SystemTime, String> {
         Some(time) => Ok(time),
         None => humantime::parse_rfc3339(text).map_err(|error| error.to_string()),
     }
+}
+
+#[cfg(unix)]
+fn rate(text: &str) -> Result<(u32, Duration), String> {
+    let (starts, per) =
+        text.split_once('/').ok_or("a rate is how many starts in which time, such as 5/1m")?;
+    let starts = starts.trim().parse().map_err(|_| format!("`{starts}` is no number of starts"))?;
+    let per = humantime::parse_duration(per.trim()).map_err(|error| error.to_string())?;
+    Ok((starts, per))
 }
 
 #[cfg(unix)]

@@ -12,11 +12,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::future::pending;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, TickMissed};
+use redlocked::{LockError, LockGuard, LockManager, LockRequest, ReleaseOutcome, TickMissed};
 use tokio::time::sleep;
 
 use crate::args::{Missed, RunArgs, ServerArgs};
@@ -41,7 +42,9 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).connect_lazy()?;
     let work = async {
-        if args.leader {
+        if let Some(rate) = args.rate {
+            run_at_a_rate(&locks, &args, rate, &mut signals).await
+        } else if args.leader {
             lead::run_as_leader(server, &locks, args, grace, &mut signals).await
         } else {
             run_under_lock(server, &locks, &args, grace, &mut signals).await
@@ -73,6 +76,27 @@ async fn watch_policy<T>(locks: &LockManager) -> T {
     }
 }
 
+/// Waits for a start, and becomes the command: nothing is held while it runs. Returns only if there is
+/// no start, or no such command.
+async fn run_at_a_rate(
+    locks: &LockManager,
+    args: &RunArgs,
+    (starts, per): (u32, Duration),
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let request = locks.lock(&args.key).label(label(args)).rate(starts, per);
+    let started = unless_told_to_end(locks, args, signals, wait_as_told(locks, args, request)).await?;
+    if let Err(code) = started {
+        return Ok(code);
+    }
+    // The server learns when the start was. It counts for longer where that does not arrive.
+    let _ = locks.shutdown(Duration::from_secs(1)).await;
+    let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
+    let mut command = Command::new(program);
+    command.args(args.command.iter().skip(1)).env(KEY, &args.key);
+    Err(not_started(args, command.exec()))
+}
+
 async fn run_under_lock(
     server: &ServerArgs,
     locks: &LockManager,
@@ -80,16 +104,9 @@ async fn run_under_lock(
     grace: Grace,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let acquired = async {
-        let acquire = acquire(locks, args);
-        if args.quiet { acquire.await } else { told(locks, &args.key, Stands::InTheQueue, acquire).await }
-    };
-    let guard = tokio::select! {
-        guard = acquired => guard.map_err(|failure| match failure.code {
-            CONFLICT => Failure::new(args.conflict_exit_code, failure.message),
-            _ => failure,
-        })?,
-        signal = signals.end() => return Ok(exit_code_of(signal as i32)),
+    let guard = match unless_told_to_end(locks, args, signals, acquire(locks, args)).await? {
+        Ok(guard) => guard,
+        Err(code) => return Ok(code),
     };
     // One that had to wait has a claim of a second. Its first renewal would come after a third of that.
     if guard.remaining() <= grace.start_above {
@@ -111,7 +128,28 @@ async fn run_under_lock(
     release(guard, ending.map_err(|why| not_started(args, why))?).await
 }
 
-/// Through outages, too, but not where the server refuses.
+/// The guard, or the exit code for the signal that came first. Meanwhile standard error says who is in front.
+async fn unless_told_to_end(
+    locks: &LockManager,
+    args: &RunArgs,
+    signals: &mut Signals,
+    acquire: impl Future<Output = Result<LockGuard, Failure>>,
+) -> Result<Result<LockGuard, u8>, Failure> {
+    let acquired = async {
+        if args.quiet { acquire.await } else { told(locks, &args.key, Stands::InTheQueue, acquire).await }
+    };
+    tokio::select! {
+        guard = acquired => match guard {
+            Ok(guard) => Ok(Ok(guard)),
+            Err(failure) if failure.code == CONFLICT => {
+                Err(Failure::new(args.conflict_exit_code, failure.message))
+            }
+            Err(failure) => Err(failure),
+        },
+        signal = signals.end() => Ok(Err(exit_code_of(signal as i32))),
+    }
+}
+
 async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
     let request = locks.lock(&args.key).ttl(args.ttl).label(label(args));
     let request = if let Some(least) = args.min_hold { request.min_hold(least) } else { request };
@@ -128,6 +166,15 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     let request = if let Some(permits) = args.permits { request.permits(permits) } else { request };
     let request = if let Some(take) = args.take { request.take(take) } else { request };
     let request = if let Some(longest) = args.max_hold { request.max_hold(longest) } else { request };
+    wait_as_told(locks, args, request).await
+}
+
+/// Through outages, too, but not where the server refuses.
+async fn wait_as_told(
+    locks: &LockManager,
+    args: &RunArgs,
+    request: LockRequest,
+) -> Result<LockGuard, Failure> {
     if args.nonblock {
         return Ok(request.acquire().await?);
     }

@@ -471,6 +471,61 @@ fn taking_more_permits_than_there_are_is_refused_and_so_is_taking_some_of_no_num
 }
 
 #[test]
+fn a_command_starts_as_often_as_its_rate_says_and_nothing_is_held() {
+    let server = RedisServer::start();
+    let run = |options: &[&str], command: &[&str]| {
+        let said = said(&server.url(), &[&["run"], options, &["partner", "--"], command].concat());
+        (said.code, said.out, said.err)
+    };
+    let two = ["-n", "--rate", "2/1m"];
+    let (code, out, err) = run(&two, &["sh", "-c", "echo $REDLOCK_KEY; exit 7"]);
+    assert_eq!((code, &*out, &*err), (Some(7), "partner\n", ""), "the code of the command");
+    assert_eq!(run(&two, &["true"]).0, Some(0));
+    let (code, _, err) = run(&two, &["true"]);
+    assert!(code == Some(1) && err.contains("`partner` has had its 2 starts in 1 min"), "{code:?} {err}");
+    assert_eq!(run(&["-n", "-E", "9", "--rate", "2/1m"], &["true"]).0, Some(9));
+    // One that waits, and one that is told to end meanwhile.
+    let url = server.url();
+    let waits = ["run", "--rate", "2/1m", "partner", "--", "true"];
+    let mut waiting = Running::start(&url, &waits);
+    eventually("it waits", || server.run::<usize>("ZCARD lock:partner%queue") == 1);
+    waiting.signal("-TERM");
+    eventually("it has ended", || !waiting.is_running());
+    for _ in 0..3 {
+        assert_eq!(said(&url, &["run", "--rate", "1/1s", "other", "--", "true"]).code, Some(0));
+    }
+    let missing = said(&url, &["run", "--rate", "1/1s", "other", "--", "/no/such/program"]);
+    assert!(missing.code == Some(69) && missing.err.contains("/no/such/program"), "{}", missing.err);
+}
+
+#[test]
+fn a_rate_that_is_none_or_with_an_option_of_a_lock_is_refused() {
+    let server = RedisServer::start();
+    let refused = |options: &[&str]| {
+        let said = said(&server.url(), &[&["run"], options, &["partner", "--", "true"]].concat());
+        assert_eq!(said.code, Some(64), "{options:?}: {}", said.err);
+        said.err
+    };
+    assert!(refused(&["--rate", "5"]).contains("such as 5/1m"));
+    for wrong in ["x/1m", "5/x", "0/1m", "5/0s", "5/"] {
+        refused(&["--rate", wrong]);
+    }
+    for other in [
+        &["--shared"][..],
+        &["--permits", "3"],
+        &["--leader"],
+        &["--tick", "1h"],
+        &["--ttl", "5s"],
+        &["--min-hold", "1s"],
+        &["--max-hold", "1m"],
+        &["--kill-after", "1s"],
+    ] {
+        refused(&[&["--rate", "5/1m"], other].concat());
+    }
+    assert!(server.keys().is_empty(), "nothing was started: {:?}", server.keys());
+}
+
+#[test]
 fn a_policy_that_is_changed_under_a_command_is_told_once_and_ends_nothing() {
     for options in [&["run"][..], &["run", "--leader"]] {
         let server = RedisServer::start();
