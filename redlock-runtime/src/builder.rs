@@ -327,11 +327,12 @@ impl LockManagerBuilder {
 
     /// Sets whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take
     /// locks with the same keys; true by default. These clients do not join the queue. So about
-    /// one release in 128 leaves the lock free for 1 to 3 ms, in which they, or a caller that
-    /// arrives at that moment, can take it. A client that polls every 2 ms gets it each time; a
+    /// one release in 128 leaves the lock free for 1 to 3 ms, and they, or a caller that arrives at
+    /// that moment, can take it. A client that polls every 2 ms gets it each time; a
     /// client that polls every 100 ms, one time in fifty. Under constant demand, this slows
     /// hand-offs by a few percent. The lock of an [election](crate::LockManager::election) is
-    /// always handed over: else, a leader that resigns would be the first to find it free.
+    /// always handed over, because a leader that resigns would otherwise be the first to find it
+    /// free.
     ///
     /// # Examples
     ///
@@ -345,7 +346,7 @@ impl LockManagerBuilder {
     }
 
     /// Sets whether to accept a server whose `maxmemory-policy` may evict locks when it is full;
-    /// false by default: connecting to such a server fails with
+    /// false by default. Without it, connecting to such a server fails with
     /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). The parameter
     /// `?allow_eviction=true` of an address has the same effect.
     ///
@@ -557,9 +558,9 @@ impl LockManagerBuilder {
     }
 
     /// Sets a callback for events: `tell` runs when a call of this manager acquires a lock, when a
-    /// held lock is lost, and when a call fails because another caller has the lock. Use it for
-    /// what neither metrics nor spans reach, such as a page, a counter of the service, or a switch
-    /// that follows a leader's lock.
+    /// held lock is lost, and when a call fails because another caller has the lock. Use it if
+    /// metrics and spans are not enough, for example to page somebody, to count events of your own,
+    /// or to follow a leader.
     ///
     /// It must return at once: it may send to a channel, but must not block, acquire a lock, or
     /// wait for one. It runs inside the call; for a loss, it runs on the thread that detects the

@@ -28,7 +28,7 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// Which of them no lock can have, and why.
+    /// Returns an error for a default that no lock can have.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         let out_of_range =
             |setting, reason: String| Err(LockError::InvalidSetting { setting, reason: reason.into() });

@@ -500,7 +500,7 @@ impl FencedRedis<'_> {
     }
 }
 
-/// Where the fence lies beside `data`.
+/// Returns where the fence lies beside `data`.
 fn place(data: &str, fence: &Fence) -> String {
     format!("{{{}}}%fence:{}", hash_tag(data).unwrap_or(data), fence.name())
 }

@@ -124,7 +124,7 @@ impl LockGuard {
         Self { engine, grants: Vec::new().into(), hold: telemetry::ObservedHold::default() }
     }
 
-    /// Whether it holds no lock, because its body, which runs once, is done.
+    /// Returns whether it holds no lock, because its body, which runs once, is done.
     #[cfg(feature = "once")]
     pub(crate) fn is_of_no_lock(&self) -> bool {
         self.grants.as_slice().is_empty()
@@ -233,7 +233,7 @@ impl LockGuard {
         self.leases().find(|lease| lease.check(now).is_none())
     }
 
-    /// How long until the first of its leases ends; `None` when one has ended.
+    /// Returns how long until the first of its leases ends; `None` when one has ended.
     fn time_left(&self) -> Option<Duration> {
         if !self.engine.is_here() {
             return None;
@@ -428,7 +428,7 @@ impl LockGuard {
         self.time_left().is_some()
     }
 
-    /// How long the lease lasts if no renewal succeeds from now on; zero when it has ended.
+    /// Returns how long the lease lasts if no renewal succeeds from now on; zero when it has ended.
     ///
     /// # Examples
     ///

@@ -125,13 +125,13 @@ impl LockInfo {
         if self.holders.is_empty() { std::slice::from_ref(&self.holder) } else { &self.holders }
     }
 
-    /// How many callers hold the lock: 1 where one has it alone.
+    /// Returns how many callers hold the lock: 1 if it is exclusive.
     #[must_use]
     pub fn inside(&self) -> u32 {
         self.holder.inside().unwrap_or(1)
     }
 
-    /// How many permits the holders take together: as many as they are, unless one of them
+    /// Returns how many permits the holders take together: one for each, unless one of them
     /// [takes](crate::LockRequest::take) several.
     ///
     /// # Examples
@@ -153,8 +153,8 @@ impl LockInfo {
         self.holder.taken()
     }
 
-    /// How many callers may hold the lock together, by the least of those that do: 1 where one has
-    /// it alone, `None` for readers.
+    /// Returns how many callers may hold the lock together, by the least limit of the holders: 1
+    /// if one caller holds it alone, `None` for readers.
     #[must_use]
     pub fn limit(&self) -> Option<u32> {
         Some(self.limit.number()).filter(|limit| *limit > 0)
@@ -186,7 +186,7 @@ impl LockInfo {
         (&self.key, &self.value) == (&other.key, &other.value)
     }
 
-    /// How many callers wait in the queue on the server. With a
+    /// Returns how many callers wait in the queue on the server. With a
     /// [`cohort`](crate::LockManagerBuilder::cohort) these are one for each process, and none of
     /// the process that has the lock; on several servers there is no queue.
     ///
@@ -274,7 +274,7 @@ impl Waiter {
         self.owner.as_ref()?.function()
     }
 
-    /// When it asked, to the second, by the clock of its host; as [`Holder::asked`].
+    /// Returns when the waiter asked, to the second, by the clock of its host; as [`Holder::asked`].
     #[must_use]
     pub fn asked(&self) -> Option<SystemTime> {
         self.owner.as_ref()?.asked()
@@ -311,7 +311,8 @@ impl LastTick {
         self.time
     }
 
-    /// Who has run it: its name, its function, and when it asked. It may hold the lock still.
+    /// Returns the caller that has run the tick: its name, its function, and when it asked. It may
+    /// still hold the lock.
     #[must_use]
     pub fn by(&self) -> &Holder {
         &self.by

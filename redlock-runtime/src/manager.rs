@@ -187,7 +187,7 @@ impl LockManager {
         self.shared.max_waiters
     }
 
-    /// What applies where a request leaves an option out.
+    /// Returns the defaults for options that a request does not set.
     pub(crate) fn defaults(&self) -> &Defaults {
         &self.shared.defaults
     }
@@ -247,7 +247,8 @@ impl LockManager {
         block_on(self.engine(), self.capabilities())
     }
 
-    /// Whether the server takes locks now: for a health endpoint, and for the start of a service.
+    /// Checks whether the server accepts locks now: for a health endpoint, and for the start of a
+    /// service.
     ///
     /// One write that changes nothing goes over the connection that carries the locks, so a dead
     /// connection, a replica, a full server and a server that cannot save are never reported as

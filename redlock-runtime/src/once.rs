@@ -134,14 +134,14 @@ impl<C> OnceRequest<C> {
         self
     }
 
-    /// What a body that was interrupted means for the next caller; [`OnInterrupted::Rerun`] by
+    /// Sets what a body that was interrupted means for the next caller; [`OnInterrupted::Rerun`] by
     /// default.
     pub fn on_interrupted(mut self, on_interrupted: OnInterrupted) -> Self {
         self.on_interrupted = on_interrupted;
         self
     }
 
-    /// What a stored result means that cannot be decoded; [`OnUndecodable::Error`] by default.
+    /// Sets what a stored result means that cannot be decoded; [`OnUndecodable::Error`] by default.
     pub fn on_undecodable(mut self, on_undecodable: OnUndecodable) -> Self {
         self.on_undecodable = on_undecodable;
         self

@@ -77,7 +77,8 @@ impl std::fmt::Debug for OnceRecord {
 }
 
 impl LockManager {
-    /// What the server knows of the body of `key` that runs once; `None` when it knows nothing.
+    /// Returns what the server knows of the body of `key` that runs once; `None` when it knows
+    /// nothing.
     ///
     /// # Errors
     ///

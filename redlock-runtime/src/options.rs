@@ -279,7 +279,7 @@ impl Options {
         self.max_hold.or(manager.defaults().max_hold)
     }
 
-    /// What does not go with a limit of starts.
+    /// Returns an error if an option cannot be combined with a limit of starts.
     fn check_rate(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
         if !self.sharing.is_rate() {
             return Ok(());
@@ -370,7 +370,7 @@ impl Options {
         refused.map_or(Ok(()), |reason| Err(LockError::invalid(key, reason)))
     }
 
-    /// What does not go with a body that runs once.
+    /// Returns an error if an option cannot be combined with a body that runs once.
     fn check_once(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
         let Some(once) = self.once() else { return Ok(()) };
         let refused = if !ttl_is_in_range(once.lasts) {

@@ -20,9 +20,9 @@ use crate::engine::protocol::Id;
 /// The advice to a nested call that may join the outer lock.
 pub(crate) const BE_REENTRANT: &str = "make the inner call `reentrant`, or use another key";
 
-/// What to do instead, where a nested call cannot join the outer lock, `reentrant` or not. The
-/// server knows no owner of both: an upgrade would wait for its own reader, and a reader behind a
-/// queued writer for that one, which waits for the outer reader.
+/// Returns what to do instead, where a nested call cannot join the outer lock, `reentrant` or not.
+/// The server knows no owner of both: an upgrade would wait for its own reader, and a reader behind
+/// a queued writer for that one, which waits for the outer reader.
 pub(crate) fn advice(outer: Limit, inner: Limit) -> Option<&'static str> {
     match (outer.number(), inner.number()) {
         (0, 0) | (1, 1) => None,
@@ -79,7 +79,7 @@ impl Scope {
         }
     }
 
-    /// How long until the first of its leases ends; `None` when one has ended.
+    /// Returns how long until the first of its leases ends; `None` when one has ended.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         if !self.engine.is_here() {
             return None;

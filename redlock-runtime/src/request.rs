@@ -152,7 +152,7 @@ impl LockRequest {
         Self { manager, keys, options: Options::default() }
     }
 
-    /// What metrics and logs call a request made by hand, and what others see of its holder in
+    /// Sets what metrics and logs call a request made by hand, and what others see of its holder in
     /// place of a function: the same for all keys of a kind, such as `nightly-report`. The
     /// attribute uses the template of the key, and the function. By default a request has no label;
     /// an empty one is none.
@@ -177,9 +177,9 @@ impl LockRequest {
         self
     }
 
-    /// How long the lock outlives a crashed or disconnected holder, at least 10 ms; by default the
-    /// [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. It does not
-    /// limit a live holder: the lock is renewed every third of this time.
+    /// Sets how long the lock outlives a crashed or disconnected holder, at least 10 ms; by default
+    /// the [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. It does
+    /// not limit a live holder: the lock is renewed every third of this time.
     ///
     /// # Examples
     ///
@@ -197,9 +197,9 @@ impl LockRequest {
         self
     }
 
-    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero is
-    /// one try. By default the [`default_wait`](crate::LockManagerBuilder::default_wait) of the
-    /// manager: one try.
+    /// Sets how long the caller waits for the lock at most, through retries, reconnects and I/O.
+    /// Zero is one try. By default the [`default_wait`](crate::LockManagerBuilder::default_wait) of
+    /// the manager: one try.
     ///
     /// An answer that is under way at the end is awaited for as long as answers usually take, or a
     /// quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a
@@ -245,8 +245,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether the lock is renewed while it is held; true by default. Without renewal the holder
-    /// loses it when the ttl has passed.
+    /// Sets whether the lock is renewed while it is held; true by default. Without renewal the
+    /// holder loses it when the ttl has passed.
     ///
     /// # Examples
     ///
@@ -266,8 +266,8 @@ impl LockRequest {
         self
     }
 
-    /// How long a holder keeps the lock at most, at least 10 ms; then the holder loses it, although
-    /// it could be renewed. By default the
+    /// Sets how long a holder keeps the lock at most, at least 10 ms; then the holder loses it,
+    /// although it could be renewed. By default the
     /// [`default_max_hold`](crate::LockManagerBuilder::default_max_hold) of the manager: unlimited,
     /// as is [`Duration::MAX`].
     ///
@@ -545,8 +545,8 @@ impl LockRequest {
         self
     }
 
-    /// What becomes of a tick whose run has not ended well, because its runner was killed, or has lost
-    /// its lock, or has failed; [`TickMissed::Skip`] by default. Only together with
+    /// Sets what becomes of a tick whose run has not ended well, because its runner was killed, or
+    /// has lost its lock, or has failed; [`TickMissed::Skip`] by default. Only together with
     /// [`tick`](Self::tick) or [`tick_at`](Self::tick_at).
     ///
     /// With [`TickMissed::Retry`] a run has ended well when its guard was
@@ -576,7 +576,7 @@ impl LockRequest {
         self
     }
 
-    /// Whether the async body of [`run`](Self::run) is stopped when the lock is lost;
+    /// Sets whether the async body of [`run`](Self::run) is stopped when the lock is lost;
     /// [`OnLost::Cancel`] by default. A sync body cannot be stopped, and returns as if nothing had
     /// happened, but with [`OnLost::Error`].
     ///
@@ -596,8 +596,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether [`run`](Self::run) and [`run_blocking`](Self::run_blocking) return without waiting for
-    /// the release; by default what the manager says with
+    /// Sets whether [`run`](Self::run) and [`run_blocking`](Self::run_blocking) return without
+    /// waiting for the release; by default what the manager says with
     /// [`default_release_in_background`](crate::LockManagerBuilder::default_release_in_background):
     /// they wait. Then a call takes one round trip instead of two. A guard has its own
     /// [`release`](crate::LockGuard::release), and is not concerned.
@@ -641,9 +641,10 @@ impl LockRequest {
         self
     }
 
-    /// Whether a call inside a body that holds the same key of the same manager joins that lock;
-    /// false by default: the call fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at
-    /// once. A task that the body spawns is not inside it.
+    /// Sets whether a call inside a body that holds the same key of the same manager joins that
+    /// lock; false by default: the call fails with
+    /// [`LockError::Deadlock`](crate::LockError::Deadlock) at once. A task that the body spawns is
+    /// not inside it.
     ///
     /// Where a sync body runs an executor (`block_on`), a task of tokio is not inside the body; a
     /// task of another executor counts as inside.

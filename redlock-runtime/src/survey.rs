@@ -195,7 +195,7 @@ impl NodeInfo {
         self.number("maxmemory").filter(|limit| *limit > 0)
     }
 
-    /// What it does when its memory is full: `noeviction` for a server of locks.
+    /// Returns what it does when its memory is full: `noeviction` for a server of locks.
     #[must_use]
     pub fn eviction_policy(&self) -> Option<&str> {
         self.field("maxmemory_policy")
@@ -285,9 +285,9 @@ impl LockManager {
         block_on(self.engine(), self.keys())
     }
 
-    /// What there is for `key` under other prefixes of the same server, sorted: for an operator who
-    /// does not know the prefix of a program. The [key](KeyInfo::key) of each is its whole name on
-    /// the server.
+    /// Returns what there is for `key` under other prefixes of the same server, sorted: for an
+    /// operator who does not know the prefix of a program. The [key](KeyInfo::key) of each is its
+    /// whole name on the server.
     ///
     /// The call walks over all keys of the server, as [`list`](Self::list) does, and looks at no
     /// value: [`is_locked`](KeyInfo::is_locked) may be data of another program, and
@@ -402,8 +402,8 @@ impl LockManager {
         block_on(self.engine(), self.prefixes())
     }
 
-    /// What each server says of itself: one without a Cluster and a quorum, each primary of a
-    /// Cluster, each node of a quorum that can be reached. None for `memory://`.
+    /// Returns what each server says of itself: one without a Cluster and a quorum, each primary of
+    /// a Cluster, each node of a quorum that can be reached. None for `memory://`.
     ///
     /// # Errors
     ///

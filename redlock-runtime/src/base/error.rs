@@ -418,8 +418,8 @@ impl LockError {
         }
     }
 
-    /// When the same call may succeed; `None` where trying again does not help, or may do the work
-    /// twice.
+    /// Returns when the same call may succeed; `None` if a retry does not help, or may do
+    /// the work twice.
     ///
     /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): for how long this manager's callers
     ///   of late have held a lock of the same template or [`label`](crate::LockRequest::label), at
@@ -848,8 +848,8 @@ impl Holder {
         self.waiter.as_ref()?.owner.as_ref()?.function()
     }
 
-    /// How many permits the holder [takes](crate::LockRequest::take), or those together that
-    /// [`inside`](Self::inside) counts; 1 where one has the lock alone.
+    /// Returns how many permits the holder [takes](crate::LockRequest::take), or those together
+    /// that [`inside`](Self::inside) counts; 1 if one caller holds the lock alone.
     ///
     /// # Examples
     ///
@@ -867,8 +867,8 @@ impl Holder {
         self.limit.map_or(1, Limit::take)
     }
 
-    /// How many callers hold the lock together, [`shared`](crate::LockRequest::shared) or with
-    /// [`permits`](crate::LockRequest::permits); `None` where one has it alone.
+    /// Returns how many callers hold the lock together, [`shared`](crate::LockRequest::shared) or
+    /// with [`permits`](crate::LockRequest::permits); `None` if one caller holds it alone.
     ///
     /// # Examples
     ///
@@ -921,8 +921,8 @@ impl Holder {
         self.owner.as_ref()?.function()
     }
 
-    /// When the holder asked for the lock, to the second, by the clock of its host, which may
-    /// differ from yours. `None` when another kind of client holds the lock.
+    /// Returns when the holder asked for the lock, to the second, by the clock of its host, which
+    /// may differ from yours. `None` when another kind of client holds the lock.
     #[must_use]
     pub fn asked(&self) -> Option<SystemTime> {
         self.owner.as_ref()?.asked()
@@ -966,9 +966,10 @@ impl Holder {
         self.is_ticket
     }
 
-    /// How long until the lock is free unless its holder renews it, when the server answered. Where
-    /// several hold it together, until the caller that was refused has room: the last one's end for
-    /// one that wants the lock alone, else the first one's. `None` when a client of another kind took the key without a time to live.
+    /// Returns how long until the lock is free unless its holder renews it, when the server
+    /// answered. Where several hold it together, until the caller that was refused has room: the
+    /// last one's end for one that wants the lock alone, else the first one's. `None` when a client
+    /// of another kind took the key without a time to live.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in

@@ -191,7 +191,7 @@ impl Lease {
         }
     }
 
-    /// When its body began, if that was noted.
+    /// Returns when its body began, if that was noted.
     pub(crate) fn begun(&self) -> Option<Moment> {
         Some(self.begun.load(Ordering::Acquire))
             .filter(|nanos| *nanos > Begin::NotYet as u64)
@@ -236,7 +236,7 @@ impl Lease {
         self.limit = limit;
     }
 
-    /// How many may hold it together.
+    /// Returns how many may hold it together.
     pub(crate) fn limit(&self) -> Limit {
         self.limit
     }

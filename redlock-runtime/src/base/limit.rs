@@ -42,7 +42,7 @@ impl Limit {
         self.permits.into()
     }
 
-    /// How many permits its caller takes.
+    /// Returns how many permits its caller takes.
     pub(crate) fn take(self) -> u32 {
         self.take.into()
     }

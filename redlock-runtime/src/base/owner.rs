@@ -84,7 +84,7 @@ fn push_function(text: &mut String, function: &str) {
     text.extend(function.chars().skip(left_out).map(plain));
 }
 
-/// Whether the byte stands in the name of a function, and needs no escape.
+/// Returns whether the byte stands in the name of a function, and needs no escape.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-')
 }
@@ -108,7 +108,7 @@ impl Owner {
         self.parts().0
     }
 
-    /// When the caller asked.
+    /// Returns when the caller asked.
     pub(crate) fn asked(&self) -> Option<SystemTime> {
         UNIX_EPOCH.checked_add(Duration::from_secs(self.parts().1?.parse().ok()?))
     }

@@ -148,7 +148,8 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    /// How long after its time the record of a tick is kept. An older tick is not known any more.
+    /// Returns how long after its time the record of a tick is kept. An older tick is not known any
+    /// more.
     pub(crate) fn keeps(&self) -> Duration {
         if self.every_ms == 0 {
             return KEEPS_NOMINAL;

@@ -195,8 +195,8 @@ pub(crate) fn owner_of(value: &str) -> Option<Owner> {
     (ours && !owner.is_empty()).then(|| Owner::read(owner))
 }
 
-/// What tells one text from another where the text itself must not stand: 128 bits of SHA-1, in
-/// hexadecimal digits.
+/// Returns what tells one text from another where the text itself must not stand: 128 bits of
+/// SHA-1, in hexadecimal digits.
 pub(crate) fn digest(text: &str) -> String {
     let mut digits = sha1_smol::Sha1::from(text).digest().to_string();
     digits.truncate(32);

@@ -1,4 +1,4 @@
-//! From an address and settings to a manager that connects.
+//! Connects a manager with an address and settings.
 
 use super::LockManagerBuilder;
 use crate::address::Address;
@@ -14,8 +14,8 @@ use crate::engine::topology::address::{parse, without_credentials};
 use crate::manager::LockManager;
 
 impl LockManager {
-    /// Connects to the server at `address` with the default settings, and returns when that has
-    /// succeeded or failed. The address is text, or the client that the program has: [`Address`].
+    /// Connects to the server at `address` with the default settings, and returns when the
+    /// connection is open or has failed. The address is text, or the client that the program has: [`Address`].
     ///
     /// # Errors
     ///
@@ -67,8 +67,8 @@ impl LockManager {
         Self::builder(address).connect_blocking()
     }
 
-    /// The settings of a manager for `address`, to be changed before it connects. Nothing is sent,
-    /// and `address` is not checked yet. It is text, or the client that the program has: [`Address`].
+    /// Returns a builder with the default settings for `address`, which is text, or the client that
+    /// the program has: [`Address`]. It sends nothing, and does not check `address` yet.
     ///
     /// # Examples
     ///
@@ -87,7 +87,7 @@ impl LockManager {
 }
 
 impl LockManagerBuilder {
-    /// Connects, and returns when that has succeeded or failed.
+    /// Connects, and returns when the connection is open or has failed.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl LockManagerBuilder {
         Ok(manager)
     }
 
-    /// Connects in the background: a service can start while Redis is down, and requests fail with
-    /// [`LockError::Unavailable`], or wait, until Redis is up.
+    /// Connects in the background, so a service can start while Redis is down. Until Redis is up,
+    /// requests wait, or fail with [`LockError::Unavailable`].
     ///
     /// # Errors
     ///

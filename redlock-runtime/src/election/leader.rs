@@ -90,14 +90,14 @@ impl Leader {
         UNIX_EPOCH.checked_add(self.record.as_ref()?.since)
     }
 
-    /// What it has [announced](Election::announce); `None` when that is nothing.
+    /// Returns what the leader has [announced](Election::announce); `None` without a text.
     #[must_use]
     pub fn announced(&self) -> Option<&str> {
         self.record.as_ref().map(|record| record.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// How long until nobody leads, unless the leader renews its lock; `None` for a client of
-    /// another kind whose key does not expire.
+    /// Returns how long until nobody leads, unless the leader renews its lock; `None` for a client
+    /// of another kind whose key does not expire.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.holder.expires_in()
@@ -114,7 +114,7 @@ impl Leader {
 }
 
 impl Election {
-    /// What others see of the leader while it is this process, up to 512 bytes without control
+    /// Sets what others see of the leader while it is this process, up to 512 bytes without control
     /// characters: an address to send work to, a version. Nothing by default.
     ///
     /// It is written beside the lock at the start of a term, together with the term and since when
@@ -136,7 +136,7 @@ impl Election {
         self
     }
 
-    /// Who leads now; `None` when nobody does. One command.
+    /// Returns the leader of now; `None` if nobody leads. Sends one command.
     ///
     /// Over a quorum it has no term, no time and no announcement.
     ///
@@ -217,7 +217,7 @@ impl Election {
         Observer { locks, key: self.key.clone(), told, has_looked: false, last: None, looks_at: None }
     }
 
-    /// What a leader writes beside its lock, if that can be done.
+    /// Returns what a leader writes beside its lock, if that can be done.
     pub(super) fn announcement(&self) -> Result<Arc<str>, LockError> {
         let key = || Arc::from(self.key.as_str());
         if self.text.len() > 512 || self.text.chars().any(char::is_control) {
@@ -344,8 +344,8 @@ impl Observer {
         }
     }
 
-    /// Who led when [`changed`](Self::changed) completed last: `None` when nobody did, and before
-    /// the first call.
+    /// Returns the leader of the time when [`changed`](Self::changed) completed last; `None` if
+    /// nobody led, and before the first call.
     ///
     /// # Examples
     ///

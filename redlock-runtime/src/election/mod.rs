@@ -113,7 +113,7 @@ impl LockManager {
 }
 
 impl Election {
-    /// How long the lead outlives a leader that is killed, at least 10 ms; by default the
+    /// Sets how long the lead outlives a leader that is killed, at least 10 ms; by default the
     /// [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. A live leader
     /// renews it every third of this time.
     ///
@@ -132,8 +132,8 @@ impl Election {
         self
     }
 
-    /// What metrics and logs call this election, and what others see of its leader in place of a
-    /// function, as [`LockRequest::label`]; `election` by default.
+    /// Sets what metrics and logs call this election, and what others see of its leader in place of
+    /// a function, as [`LockRequest::label`]; `election` by default.
     ///
     /// # Examples
     ///

@@ -152,7 +152,7 @@ impl Term {
         self.guard().fences().collect::<Vec<_>>().into_iter()
     }
 
-    /// What the body joins: it releases nothing.
+    /// Returns what the body joins: it releases nothing.
     fn guard(&self) -> LockGuard {
         LockGuard::joined(self.0.scope.clone())
     }
@@ -221,7 +221,7 @@ impl Term {
         !self.is_over() && self.0.scope.time_left().is_some()
     }
 
-    /// How long the term lasts if no renewal succeeds from now on; zero when it is over.
+    /// Returns how long the term lasts if no renewal succeeds from now on; zero when it is over.
     ///
     /// # Examples
     ///

@@ -158,7 +158,7 @@ impl HoldLimits {
         self.min.filter(|_| self.limits_rate).unwrap_or_default()
     }
 
-    /// When a lock that is held since then ends at the latest.
+    /// Returns when a lock that is held since then ends at the latest.
     fn ends(self, since: Moment) -> Option<Moment> {
         self.max.map(|max| since.after(max))
     }

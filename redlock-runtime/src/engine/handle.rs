@@ -134,7 +134,7 @@ impl Engine {
         self.releases_in_background
     }
 
-    /// What the names of its locks begin with on the server.
+    /// Returns what the names of its locks begin with on the server.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -201,7 +201,7 @@ impl Engine {
         self.runner.is_some() && self.tested.as_ref().is_some_and(Tested::is_beside_a_paused_clock)
     }
 
-    /// Which keys may be in one call.
+    /// Returns which keys may be in one call.
     pub(crate) fn multi_key(&self) -> MultiKey {
         self.multi_key
     }

@@ -82,7 +82,7 @@ impl OperatorCall<Option<LastTick>> {
 }
 
 impl OperatorCall<Option<RunRecord>> {
-    /// What is known of a body that runs once.
+    /// Reads what is known of a body that runs once.
     pub(crate) fn record(name: Arc<str>) -> Self {
         Self::new(Action::Record, name, |reply| match reply {
             Reply::Recorded(record) => Ok(record),

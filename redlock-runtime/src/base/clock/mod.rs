@@ -54,7 +54,7 @@ impl Moment {
         Self::from_nanos(self.to_nanos() - past)
     }
 
-    /// How long from `earlier` to this moment; zero when it lies in the future.
+    /// Returns how long from `earlier` to this moment; zero when it lies in the future.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.to_nanos().saturating_sub(earlier.to_nanos()))
     }
@@ -82,8 +82,8 @@ impl Clock {
         }
     }
 
-    /// When the clock of the system shows what this one shows at `at`, if both go on from `now`, on
-    /// that of the system.
+    /// Returns when the clock of the system shows what this one shows at `at`, if both go on from
+    /// `now`, on that of the system.
     pub(crate) fn on_system(&self, now: Moment, at: Moment) -> Moment {
         match self {
             Self::System => at,

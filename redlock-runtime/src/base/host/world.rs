@@ -59,7 +59,7 @@ pub trait World {
     /// An attempt in this state has met this event, and what of it.
     fn met(&self, state: &'static str, event: &'static str, what: &'static str);
 
-    /// What this library keeps for the process.
+    /// Returns what this library keeps for the process.
     fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Keeps it for the process.

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::base::token::Token;
 
-    /// How many replies each portion has, where so many other requests are in flight.
+    /// Returns how many replies each portion has, where so many other requests are in flight.
     fn portions(action: Action, count: usize, in_flight: Option<usize>) -> Vec<usize> {
         let request = Request::new(action, "k".into(), Token::empty(), Duration::ZERO);
         let (requests, replies) = (vec![(1, request); count], vec![Reply::Done; count]);

@@ -72,7 +72,7 @@ impl LockTable {
         &mut self.cx.outbox
     }
 
-    /// When an attempt, a caller that pauses or a shutdown is due.
+    /// Returns when an attempt, a caller that pauses or a shutdown is due.
     pub(crate) fn next_timer(&self) -> Option<Moment> {
         let limits = self.closing.iter().map(|closing| closing.due(self.cx.settings.io_timeout));
         limits.chain(self.cx.timers.next()).min()

@@ -42,7 +42,7 @@ impl Inside {
         u32::try_from(self.members.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many permits they take.
+    /// Returns how many permits they take.
     pub(super) fn taken(&self) -> u32 {
         self.members.iter().fold(0, |taken, member| taken.saturating_add(member.limit.take()))
     }
@@ -76,8 +76,8 @@ impl Inside {
         limit.has_room(self.taken(), self.limit())
     }
 
-    /// When there may be room for one with this limit: one that wants the lock alone waits for the
-    /// last, others until enough permits are free.
+    /// Returns when there may be room for one with this limit: one that wants the lock alone waits
+    /// for the last, others until enough permits are free.
     pub(super) fn next_end(&self, limit: Limit) -> Option<Moment> {
         self.next(limit).map(|member| member.expires)
     }

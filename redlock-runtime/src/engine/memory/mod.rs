@@ -84,7 +84,7 @@ impl Store {
         }
     }
 
-    /// What a server would list. The memory of a process is no node.
+    /// Returns what a server would list. The memory of a process is no node.
     fn names(&mut self, what: Listed, pattern: &str, now: Moment) -> Vec<String> {
         let is_held = |(name, lock): (&Arc<str>, &MemoryLock)| lock.is_held(now).then(|| name.to_string());
         let mut names: Vec<_> = match what {
@@ -468,8 +468,8 @@ impl MemoryLock {
         self.busy(request, now, None)
     }
 
-    /// How many wait, if no more may. Those whose engines have ended leave, and the first two of
-    /// the others are notified.
+    /// Returns how many wait, if no more may. Those whose engines have ended leave, and the first two
+    /// of the others are notified.
     fn too_many(&mut self, name: &Arc<str>, mode: Mode, now: Moment) -> Option<u32> {
         let (Mode::Join { at_most } | Mode::JoinAgain { at_most }) = mode else { return None };
         let count = |queue: &VecDeque<Waiter>| u32::try_from(queue.len()).unwrap_or(u32::MAX);
@@ -847,7 +847,7 @@ impl MemoryLock {
         })
     }
 
-    /// What its holder has announced.
+    /// Returns what its holder has announced.
     fn announced(&self) -> Option<&Record> {
         self.record.as_ref().filter(|(token, _)| self.is(token)).map(|(_, record)| record)
     }

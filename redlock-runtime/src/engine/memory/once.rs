@@ -121,8 +121,8 @@ impl Records {
         }
     }
 
-    /// What has become of a body, before its lock is released. True when the request was executed
-    /// before.
+    /// Stores what has become of a body, before its lock is released. True when the request was
+    /// executed before.
     pub(super) fn finish(&mut self, request: &Request, lock: &mut MemoryLock, now: Moment) -> bool {
         let Some(of) = request.kind.once() else { return false };
         let record = self.get(&request.name, now);

@@ -139,8 +139,9 @@ impl Kind {
 }
 
 impl Request {
-    /// How long the node keeps the lock: for so much longer than its holder relies on it that a body
-    /// which begins at the very end of its lease has its `min_hold`, also where its process dies.
+    /// Returns how long the node keeps the lock: for so much longer than its holder relies on it
+    /// that a body which begins at the very end of its lease has its `min_hold`, also where its
+    /// process dies.
     pub(crate) fn lasts(&self) -> Duration {
         if self.action == Action::ExpireLater { self.ttl } else { self.ttl.saturating_add(self.keeps) }
     }

@@ -93,7 +93,7 @@ impl Turns {
         self.keeps_until = now.after(KEEPS);
     }
 
-    /// When the loop's own thread polls, if no caller does until then.
+    /// Returns when the loop's own thread polls next, if no caller does until then.
     fn looks_at(&self) -> Moment {
         let quiet_at = self.left_at.after(QUIET);
         self.due.map_or(quiet_at, |due| due.min(quiet_at))

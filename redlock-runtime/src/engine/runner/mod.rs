@@ -420,7 +420,7 @@ impl LoopRunner {
         turn
     }
 
-    /// When a runtime that has not polled the loop again counts as late: after the loop's
+    /// Returns when a runtime that has not polled the loop again counts as late: after the loop's
     /// deadline, or at the next heartbeat.
     #[inline]
     fn late_at(&self, event_loop: &EventLoop) -> Option<Moment> {

@@ -75,7 +75,7 @@ impl StallWatchdog {
         let _ = self.calls.send(WatchdogMessage::Run(Box::pin(task)));
     }
 
-    /// How many loops of the process have a thread each.
+    /// Returns how many loops of the process have a thread each.
     pub(super) fn own_threads(&self) -> &Arc<AtomicUsize> {
         &self.own_threads
     }

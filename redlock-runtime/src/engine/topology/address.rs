@@ -64,7 +64,7 @@ const SCHEMES: [Scheme; 12] = [
 ];
 
 impl AddressKind {
-    /// What may stand behind the `?`.
+    /// Returns what may stand behind the `?`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::Server => &[PROTOCOL, ALLOW_EVICTION],
@@ -222,7 +222,7 @@ const USER_ALONE: &str = "it has a user and no password, so the server would tak
 /// Which of the two counts would be a guess.
 const TWO_PASSWORDS: &str = "user and password come from `credentials`: leave them out of the address";
 
-/// How connections are encrypted, if they are.
+/// Returns how connections are encrypted, if they are.
 fn tls(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
     if !scheme.is_encrypted && settings.tls.is_set() {
         return Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned());

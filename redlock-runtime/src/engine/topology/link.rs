@@ -111,7 +111,7 @@ impl Pushes {
         Poll::Ready(self.taken.pop())
     }
 
-    /// How many more may wait.
+    /// Returns how many more may wait.
     fn room(&self) -> usize {
         UNREAD.saturating_sub(self.arrivals.len() + self.taken.len())
     }
@@ -314,8 +314,8 @@ impl Link {
         }
     }
 
-    /// How many requests that are not urgent the next batch may hold; `None` when no batch may be
-    /// sent.
+    /// Returns how many requests that are not urgent the next batch may hold; `None` when no batch
+    /// may be sent.
     pub(super) fn room(&self) -> Option<usize> {
         match &self.state {
             LinkState::Up(up) if up.in_flight.len() < WINDOW || self.is_flushing => Some(up.window.room()),
@@ -379,7 +379,7 @@ impl Link {
         }
     }
 
-    /// When to poll again at the latest: to reconnect, or because an answer is overdue.
+    /// Returns when to poll again at the latest: to reconnect, or because an answer is overdue.
     pub(super) fn due(&self) -> Option<Moment> {
         match &self.state {
             LinkState::Connecting(_) => None,

@@ -114,7 +114,8 @@ impl Transport {
         }
     }
 
-    /// How many requests that are not urgent may be sent; `None` when no request may be sent.
+    /// Returns how many requests that are not urgent may be sent; `None` when no request may be
+    /// sent.
     pub(super) fn room(&self) -> Option<usize> {
         match self {
             Self::One(link) => link.room(),
@@ -216,7 +217,7 @@ impl Transport {
         }
     }
 
-    /// When to poll again at the latest.
+    /// Returns when to poll again at the latest.
     #[inline]
     pub(super) fn due(&self) -> Option<Moment> {
         match self {

@@ -63,7 +63,7 @@ impl Window {
         }
     }
 
-    /// How long the quickest answer took.
+    /// Returns the time that the quickest answer took.
     pub(super) fn quickest(&self) -> Duration {
         self.quickest
     }

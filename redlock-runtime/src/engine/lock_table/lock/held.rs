@@ -176,7 +176,7 @@ impl Held {
         self.timers().into_iter().filter_map(|(_, at)| at).min()
     }
 
-    /// What its timer rings for. A lease that has ended is over at once, however that came.
+    /// Returns what its timer rings for. A lease that has ended is over at once, however that came.
     pub(super) fn due_timer(&self, now: Moment) -> Option<HeldTimer> {
         if !self.is_closed() && self.lease.remaining(now).is_none() {
             return Some(HeldTimer::Expired);

@@ -15,7 +15,7 @@ const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is
                               ticket would give the lock away without one";
 
 impl Kind {
-    /// What the lease of such a lock knows of it.
+    /// Describes such a lock in its lease.
     pub(crate) fn describe(&self, lease: &mut Lease) {
         lease.set_limit(self.limit());
         if let Some(at_ms) = self.tick().and_then(|of| of.tick.at_ms) {
@@ -44,9 +44,9 @@ impl Kind {
         self.limit().allows_more_than(other.limit())
     }
 
-    /// What a push says to a waiter. A grant whose fencing token may have been given before has none:
-    /// its waiter asks for one. The phase of a counted lock is older than the numbers that were given
-    /// since it began.
+    /// Returns what a push says to a waiter. A grant whose fencing token may have been given before
+    /// has none: its waiter asks for one. The phase of a counted lock is older than the numbers
+    /// that were given since it began.
     pub(super) fn read_push(&self, push: &Push) -> PushKind {
         match push.kind {
             PushKind::Granted { at, marked, .. } if push.is_undercut && !self.is_counted() => {
@@ -148,7 +148,7 @@ impl Kind {
         }
     }
 
-    /// What has become of its body, which runs once.
+    /// Sets what has become of its body, which runs once.
     pub(super) fn set_run(&mut self, run: Run) {
         if let Self::Once(of) = self {
             of.run = run;

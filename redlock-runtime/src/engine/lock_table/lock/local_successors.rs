@@ -103,7 +103,7 @@ impl Successors {
         }
     }
 
-    /// Whether it is the turn of the first waiter of this process.
+    /// Returns whether the first waiter of this process is the next holder.
     pub(super) fn next_holder(&mut self, now: Moment, waiter: &Waiting) -> NextHolder {
         let is_idle = waiter.awaits == Awaits::LocalTurn && !waiter.must_release(true);
         match self.passing.as_mut().map(|passing| &mut passing.next) {
@@ -203,8 +203,8 @@ impl Successors {
         (*served).min(millis).saturating_add(1)
     }
 
-    /// What a renewal tells: it names them all. The followers that are left get the lock from the
-    /// server then.
+    /// Returns what a renewal sends: it names them all. The followers that are left get the lock from
+    /// the server then.
     pub(super) fn name(&mut self) -> Option<Arc<PassedOn>> {
         let passing = self.passing.as_mut()?;
         passing.end();
@@ -212,7 +212,7 @@ impl Successors {
         self.for_release()
     }
 
-    /// What a release tells: those that may have the lock on the server, or a place.
+    /// Returns what a release sends: those that may have the lock on the server, or a place.
     pub(super) fn for_release(&self) -> Option<Arc<PassedOn>> {
         let passing = self.passing.as_ref()?;
         let to = if passing.are_followers() { &*passing.to } else { passing.to.get(..passing.named)? };

@@ -53,7 +53,7 @@ impl Renewals {
         self.is_claimed
     }
 
-    /// What is left of the ttl, unless a renewal extends it.
+    /// Returns what is left of the TTL, unless a renewal extends it.
     pub(super) fn left(&self, now: Moment, ttl: Duration) -> Duration {
         ttl.saturating_sub(now.since(self.since))
     }

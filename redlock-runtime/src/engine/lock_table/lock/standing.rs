@@ -100,7 +100,7 @@ impl Standing {
         (self.watches, self.is_told) = (false, false);
     }
 
-    /// How long it pauses before it asks again.
+    /// Returns how long it pauses before it asks again.
     pub(super) fn interval(&self, is_foreign: bool) -> Duration {
         jittered(match self.sent {
             _ if self.watches && (self.leads || !self.is_queued()) => ASK_AGAIN_QUEUED,

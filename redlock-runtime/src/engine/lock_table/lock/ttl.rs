@@ -140,7 +140,7 @@ impl Ttl {
         }
     }
 
-    /// When the first caller of a change is to be answered.
+    /// Returns when the first caller of a change is to be answered.
     pub(super) fn answers_at(&self) -> Option<Moment> {
         self.open().iter().filter_map(|change| Some(change.caller.as_ref()?.0)).min()
     }

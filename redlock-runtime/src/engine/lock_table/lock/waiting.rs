@@ -109,7 +109,7 @@ impl Waiting {
         self.timers().into_iter().filter_map(|(_, at)| at).min()
     }
 
-    /// What its timer rings for.
+    /// Returns what its timer rings for.
     pub(super) fn due_timer(&self, now: Moment) -> Option<WaitTimer> {
         let is_due = |(timer, at): (WaitTimer, Option<Moment>)| (at? <= now).then_some(timer);
         self.timers().into_iter().find_map(is_due)

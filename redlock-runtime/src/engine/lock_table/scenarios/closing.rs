@@ -23,7 +23,7 @@ impl Scenario {
         self.table.closing.is_empty()
     }
 
-    /// When the shutdown is due.
+    /// Returns when the shutdown is due.
     fn is_due_at(&self) -> Moment {
         self.table.closing[0].due(GRACE)
     }

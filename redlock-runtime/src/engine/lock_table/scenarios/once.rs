@@ -45,7 +45,7 @@ fn replays(once: &Once, outcome: &mut Outcome, result: &str) {
     assert_eq!(once.result.get().map(|result| &**result), Some(result.as_bytes()));
 }
 
-/// What the oldest unanswered request, a release, says of the body.
+/// Checks what the oldest unanswered request, a release, says of the body, and replies.
 #[track_caller]
 fn releases_as(scenario: &mut Scenario, expected: &str, reply: Reply) {
     let Some((id, sent, request)) = scenario.next() else { unreachable!("nothing was sent") };

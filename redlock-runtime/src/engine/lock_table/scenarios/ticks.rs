@@ -21,7 +21,7 @@ impl Scenario {
         outcome
     }
 
-    /// What the next request says of its tick.
+    /// Returns what the next request says of its tick.
     fn next_tick(&self) -> Option<&TickRequest> {
         self.sent.first().and_then(|(_, _, request)| request.kind.tick())
     }

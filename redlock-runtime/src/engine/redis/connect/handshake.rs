@@ -199,7 +199,7 @@ impl HandshakeCommands {
         exchange.ask(&self.pipeline).await.map(Answers)
     }
 
-    /// How the server identifies this connection.
+    /// Returns how the server identifies this connection.
     pub(crate) fn client(&self, answers: &Answers) -> Option<Client> {
         Client::read(answers.at(self.client).text()?)
     }

@@ -88,7 +88,7 @@ impl SharedCall {
         }
     }
 
-    /// How many values the server answers.
+    /// Returns how many values the server answers.
     pub(super) fn values(&self) -> usize {
         match self {
             Self::Renew { tracks_changes: true, .. } => 2,

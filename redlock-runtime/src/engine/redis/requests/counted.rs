@@ -80,7 +80,7 @@ pub(super) fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
     })
 }
 
-/// How many permits a member of the holders takes.
+/// Returns how many permits a member of the holders takes.
 fn taken_by(member: &Value) -> u32 {
     let limit = text(member).and_then(|member| Limit::parse(member.split('|').nth(1)?));
     limit.map_or(1, Limit::take)

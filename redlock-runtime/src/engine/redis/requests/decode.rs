@@ -52,7 +52,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
     }
 }
 
-/// What a script or a command says with a number.
+/// Returns what a script or a command says with a number.
 #[inline]
 fn read_number(action: Action, number: i64) -> Reply {
     match (action, number) {

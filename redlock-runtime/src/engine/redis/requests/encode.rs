@@ -24,7 +24,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// How many commands, each with a reply.
+    /// Returns how many commands are written, each with a reply.
     pub(super) fn commands(self) -> usize {
         match self {
             Self::Script | Self::Direct => 1,
@@ -65,7 +65,7 @@ impl Encoder {
         })
     }
 
-    /// How the request is written now.
+    /// Returns how the request is written now.
     pub(super) fn encoding(&self, request: &Request) -> Encoding {
         match request.action {
             Action::Acquire(_) if request.is_direct() && !request.fenced => Encoding::Direct,

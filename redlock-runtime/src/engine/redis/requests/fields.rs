@@ -143,7 +143,7 @@ impl Encoder {
         }
     }
 
-    /// How a call for several locks asks for one of them.
+    /// Returns how a call for several locks asks for one of them.
     pub(super) fn mode(&self, action: Action) -> Mode {
         self.allowed(Self::wanted(action))
     }
@@ -165,8 +165,8 @@ impl Encoder {
         shortens && self.session.late_requests == LateRequests::Impossible
     }
 
-    /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the
-    /// scripts.
+    /// Returns how a caller asks or releases, its inbox, and a number, as `docs/design.md` says of
+    /// the scripts.
     pub(super) fn how(&self, action: Action) -> (&'static str, Option<&str>, Option<u32>) {
         let inbox = Some(&*self.session.inbox);
         match self.action(action) {
@@ -288,19 +288,19 @@ pub(super) fn nonsense(value: &Value) -> Reply {
     ))
 }
 
-/// What stands behind the prefix in the value of a counted lock, and behind that.
+/// Returns what stands behind the prefix in the value of a counted lock, and behind that.
 pub(super) fn counted_parts(value: &[u8]) -> Option<[&str; 2]> {
     let (limit, rest) = std::str::from_utf8(value).ok()?.strip_prefix(COUNTED)?.split_once('|')?;
     Some([limit, rest])
 }
 
-/// How many have the lock, in the answer to a request for it: `%holders|least limit|phase|number`, and
-/// behind that how many permits they take, where that is more. Else 0.
+/// Returns how many have the lock, in the answer to a request for it: `%holders|least
+/// limit|phase|number`, and behind that how many permits they take, where that is more. Else 0.
 pub(super) fn inside(value: &[u8]) -> u32 {
     part_behind_phase(value, 1).unwrap_or(0)
 }
 
-/// How many permits these take. Else 0.
+/// Returns how many permits these take. Else 0.
 pub(super) fn taken(value: &[u8]) -> u32 {
     part_behind_phase(value, 2).unwrap_or_else(|| inside(value))
 }

@@ -95,7 +95,7 @@ pub(super) fn runner(owner: &str) -> Option<Owner> {
 
 pub(super) const NO_RECORD: &str = "the key beside this lock that has the record of its body is not of this library: delete it, or choose another prefix";
 
-/// What `acquire_once.lua` says of a body that does not run.
+/// Returns what `acquire_once.lua` says of a body that does not run.
 pub(super) fn why_not_run(parts: &[Value]) -> Option<NotRun> {
     match parts {
         [Value::Int(5), _] => Some(NotRun::Reused),

@@ -297,7 +297,7 @@ struct Text {
     hash: String,
 }
 
-/// How long [`code`] is.
+/// Returns how long [`code`] is.
 const fn code_length(file: &[u8]) -> usize {
     walk(file, &mut [])
 }

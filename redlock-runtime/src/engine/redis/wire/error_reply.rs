@@ -54,7 +54,7 @@ impl ErrorReply {
         Self { code: shown(code), details: shown(details), line }
     }
 
-    /// What is behind the code.
+    /// Returns what is behind the code.
     pub(crate) fn details(&self) -> &str {
         &self.details
     }
@@ -376,7 +376,7 @@ mod tests {
 
     const ALPHABET: &str = "[A-Za-z0-9_-]{22}";
 
-    /// How a server, a script or a proxy writes down what it was sent.
+    /// Returns how a server, a script or a proxy writes down what it was sent.
     fn repeated() -> impl Strategy<Value = fn(&str) -> String> {
         let as_it_is = |text: &str| text.to_owned();
         let with_mark = |text: &str| format!("{text}!");

@@ -228,8 +228,8 @@ impl SlotQueue {
         self.in_flight == 0 && self.waiting.is_empty()
     }
 
-    /// When a request may be sent, or has waited for too long. After the pause it waits for its
-    /// node, which is an event.
+    /// Returns when a request may be sent, or has waited for too long. After the pause it waits for
+    /// its node, which is an event.
     pub(super) fn due(&self, now: Moment, limit: Duration) -> Option<Moment> {
         let overdue = self.waiting.values().next().map(|deferred| deferred.in_flight.since.after(limit));
         let ready = self.not_before.filter(|at| *at > now && self.in_flight == 0 && self.is_waiting());

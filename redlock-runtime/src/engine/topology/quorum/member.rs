@@ -121,7 +121,7 @@ impl Member {
         matches!(self.state, MemberState::Up { tracks_changes: true, .. })
     }
 
-    /// How long it takes to answer, while it is up.
+    /// Returns how long it takes to answer, while it is up.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match &self.state {
             MemberState::Up { server_info, .. } => Some(server_info.round_trip),

@@ -96,7 +96,7 @@ impl Quorum {
         }
     }
 
-    /// How many requests a quorum of nodes has room for. A node that is down needs none.
+    /// Returns how many requests a quorum of nodes has room for. A node that is down needs none.
     pub(super) fn room(&self) -> usize {
         let rooms: Vec<_> = self.members.iter().map(|member| Reverse(member.room())).collect();
         nth_smallest(&rooms, self.needed).map_or(0, |Reverse(room)| room)
@@ -209,7 +209,7 @@ impl Quorum {
         self.settle(now, call_id, false);
     }
 
-    /// What the nodes are asked for first.
+    /// Returns the action that the nodes get first.
     fn action_on_nodes(&mut self, now: Moment, action: Action) -> Action {
         match action {
             Action::Acquire(mode) => Action::Vote { fence: self.estimate.next(now), late: mode.is_late() },
@@ -233,9 +233,9 @@ impl Quorum {
         }
     }
 
-    /// How long a call waits for an answer that it does not need if the others agree: as the
-    /// settings say, but long enough for a quorum that is far away, and never a large part of the
-    /// lease.
+    /// Returns how long a call waits for an answer that it does not need if the others agree: as
+    /// the settings say, but long enough for a quorum that is far away, and never a large part of
+    /// the lease.
     fn time_limit(&self, ttl: Duration) -> Duration {
         let EngineSettings { node_timeout, io_timeout, .. } = self.settings;
         node_timeout.max(2 * self.round_trip).min(io_timeout).min(ttl / 4)

@@ -260,7 +260,7 @@ fn a_ttl_that_is_too_short_for_the_nodes_is_named() {
     }
 }
 
-/// What a node with this value tells of its lock.
+/// Returns the reply of a node with this value.
 fn found(value: Option<&[u8]>) -> Reply {
     Reply::Found(value.map(|value| Inspection {
         holder: Holder::default(),
@@ -285,7 +285,7 @@ impl Scenario {
         }
     }
 
-    /// What each node is asked to take away.
+    /// Returns what each node is asked to take away.
     fn takes_away(&mut self) -> [Option<Token>; 3] {
         [0, 1, 2].map(|node| {
             let asked = self.hears(node);

@@ -149,7 +149,7 @@ impl Tally<'_> {
         })
     }
 
-    /// What the nodes have that have told.
+    /// Returns what the nodes have found that have answered.
     fn found_by_nodes(&self) -> impl Iterator<Item = &Option<Inspection>> {
         self.said().filter_map(|reply| match reply {
             Reply::Found(found) => Some(found),
@@ -157,7 +157,7 @@ impl Tally<'_> {
         })
     }
 
-    /// What a quorum of nodes has: the same holder, or none.
+    /// Returns what a quorum of nodes has: the same holder, or none.
     fn agreed(&self) -> Option<&Option<Inspection>> {
         let value = |found: &Option<Inspection>| found.as_ref().map(|found| found.value.clone());
         let is_quorum = |it: &&Option<Inspection>| {

@@ -71,7 +71,7 @@ async fn answer(server: &TcpStream, bytes: &[u8]) {
     }
 }
 
-/// What the server has read, up to `last`.
+/// Reads what the server receives, up to `last`.
 async fn read_to(server: &TcpStream, last: &str) -> String {
     let mut read = Vec::new();
     let has_come = |read: &[u8]| String::from_utf8_lossy(read).contains(last);
