@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::engine::topology::address::without_credentials;
 
-/// Where the locks are: the parameter of [`LockManager::builder`](crate::LockManager::builder),
-/// [`connect`](crate::LockManager::connect), [`connect_blocking`](crate::LockManager::connect_blocking)
-/// and [`node`](crate::LockManagerBuilder::node).
+/// The address of the locks: the parameter of
+/// [`LockManager::builder`](crate::LockManager::builder), [`connect`](crate::LockManager::connect),
+/// [`connect_blocking`](crate::LockManager::connect_blocking) and
+/// [`node`](crate::LockManagerBuilder::node).
 ///
 /// Text becomes one: `&str`, `String`, and what holds them. So does the client that a program has,
 /// unless the feature `redis` is off: `redis::Client` and `redis::ConnectionInfo`, by value and by
@@ -31,7 +32,7 @@ use crate::engine::topology::address::without_credentials;
 pub struct Address {
     /// One address, or several with commas between them.
     text: String,
-    /// What of a client cannot be used.
+    /// The reason why a client cannot be used.
     refusal: Option<Refusal>,
 }
 

@@ -346,14 +346,14 @@ pub fn once(request: LockRequest, lasts: Duration) -> OnceRequest {
     request.once(lasts)
 }
 
-/// What an annotated function returns whose body runs once.
+/// The return type of an annotated function whose body runs once.
 #[diagnostic::on_unimplemented(
     message = "the result of a body that runs once is the `Ok` of a `Result`",
     label = "`{Self}` is no `Result`",
     note = "return a `Result<_, E>`: what is `Ok` is stored, and a body that returns `Err` runs again"
 )]
 pub trait ReturnsResult {
-    /// What is stored.
+    /// The value that is stored.
     type Value;
     /// Is not stored.
     type Error;
@@ -439,7 +439,7 @@ where
     Ok(R::from_result(output.map(Once::into_inner)))
 }
 
-/// What a caller does.
+/// The next step of a caller.
 enum Begun<T> {
     /// It runs the body, under this lock.
     Run(LockGuard),
@@ -447,7 +447,7 @@ enum Begun<T> {
     Done(T),
 }
 
-/// How a body has ended, for its record.
+/// The end of a body, for its record.
 enum Ending {
     Failed,
     Done(Arc<[u8]>),
@@ -579,7 +579,7 @@ impl<T> Once<T> {
     }
 }
 
-/// What the next caller of a body does that was interrupted: its process died, its future was
+/// The choice of the next caller after a body was interrupted: its process died, its future was
 /// dropped, or it lost the lock while it ran.
 ///
 /// Its effects may be done or not: they and the record are in two stores.
@@ -594,7 +594,7 @@ pub enum OnInterrupted {
     Error,
 }
 
-/// What a caller does with a stored result that cannot be decoded, because its type has changed.
+/// The choice of a caller if a stored result cannot be decoded, because its type has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum OnUndecodable {
@@ -605,7 +605,7 @@ pub enum OnUndecodable {
     Rerun,
 }
 
-/// How the results of bodies that run once are stored.
+/// The codec for the results of bodies that run once.
 ///
 /// The caller that has run the body gets its value as it is decoded, so that all callers get the
 /// same. A result that cannot be decoded, or is [another one](Self::is_same) then, is not stored: the

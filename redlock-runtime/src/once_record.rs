@@ -10,7 +10,7 @@ use crate::engine::operator_calls::OperatorCall;
 use crate::engine::protocol::RunRecord;
 use crate::manager::LockManager;
 
-/// What the server knows of a body that runs once: that it has begun, or its result.
+/// The record of a body that runs once on the server: its start, or its result.
 ///
 /// # Examples
 ///

@@ -17,7 +17,7 @@ use crate::manager::LockManager;
 use crate::reentrancy::{self, BE_REENTRANT, HeldLock};
 use crate::ticket::Ticket;
 
-/// How long a caller waits for a lock.
+/// The longest wait of a caller for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// The default of the manager.
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) at_end: AtEnd,
     pub(crate) reentrant: bool,
-    /// How many may be inside at once.
+    /// The number of callers that may be inside at once.
     pub(crate) sharing: Sharing,
     pub(crate) rare: Option<Box<RareOptions>>,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
@@ -48,7 +48,8 @@ pub(crate) struct Options {
     pub(crate) call: telemetry::WaitReporter,
 }
 
-/// What few requests have: in a box, because each future under a lock has room for it.
+/// The options that few requests have. They are boxed, because each future under a lock has room
+/// for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RareOptions {
     /// Redeemed in place of a try.
@@ -78,8 +79,8 @@ impl Default for Options {
     }
 }
 
-/// What happens at the end of a body, and of its lease: `on_lost`, and whether its caller waits for the
-/// release. One byte, because each future under a lock has room for it.
+/// The options for the end of a body, and of its lease: `on_lost`, and whether its caller waits for
+/// the release. One byte, because each future under a lock has room for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AtEnd(u8);
 
@@ -122,8 +123,8 @@ impl AtEnd {
     }
 }
 
-/// Who may hold a lock together, as a request says it. Small, because each future under a lock has
-/// room for it.
+/// The callers that may hold a lock together, as a request says it. Small, because each future
+/// under a lock has room for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sharing {
     Exclusive,
@@ -519,7 +520,7 @@ pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> 
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
-/// What happens to a body whose lock is lost while it runs.
+/// The choice for a body whose lock is lost while it runs.
 ///
 /// A sync body cannot be stopped: with [`Cancel`](Self::Cancel), the default, and with
 /// [`Finish`](Self::Finish) it runs to its end, and its caller gets its result as if nothing had

@@ -118,7 +118,7 @@ impl SiteRequest {
     }
 }
 
-/// What runs a body takes both.
+/// The functions that run a body accept both.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum CallRequest {

@@ -429,7 +429,7 @@ impl Held {
 }
 
 pin_project! {
-    /// What happens around a body, whatever its type.
+    /// The state of a call around a body of any type.
     #[project = CallStateProjection]
     enum CallState {
         New { request: Option<CallRequest> },

@@ -10,7 +10,8 @@ use crate::engine::protocol::Listed;
 use crate::inspect::escape_pattern;
 use crate::manager::LockManager;
 
-/// What the server has for one key: from [`LockManager::keys`] and [`LockManager::keys_elsewhere`].
+/// The state of one key on the server: from [`LockManager::keys`] and
+/// [`LockManager::keys_elsewhere`].
 ///
 /// # Examples
 ///

@@ -484,7 +484,7 @@ fn a_command_starts_as_often_as_its_rate_says_and_nothing_is_held() {
     let (code, _, err) = run(&two, &["true"]);
     assert!(code == Some(1) && err.contains("`partner` has had its 2 starts in 1 min"), "{code:?} {err}");
     assert_eq!(run(&["-n", "-E", "9", "--rate", "2/1m"], &["true"]).0, Some(9));
-    // One that waits, and one that is told to end meanwhile.
+    // A tool that waits exits on SIGTERM, and a later start is still granted.
     let url = server.url();
     let waits = ["run", "--rate", "2/1m", "partner", "--", "true"];
     let mut waiting = Running::start(&url, &waits);

@@ -69,11 +69,11 @@ pub enum LockError {
     TimedOut {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// How long the caller waited.
+        /// The time that the caller waited.
         waited: Duration,
         /// The last holder that the caller saw.
         holder: Box<Holder>,
-        /// How many waiters were in front when the caller last asked; `None` where waiters are not
+        /// The number of waiters in front when the caller last asked; `None` where waiters are not
         /// queued.
         in_front: Option<u32>,
     },
@@ -86,7 +86,8 @@ pub enum LockError {
         key: Arc<str>,
         /// The last tick that is over, by its nominal time.
         tick: SystemTime,
-        /// Who has run that one: its name and its function; in a box, so that the error is small.
+        /// The caller that has run that tick: its name and its function. It is boxed, so that the
+        /// error is small.
         by: Box<Holder>,
     },
     /// The caller holds the lock itself and would wait for itself, so the call fails at once. A
@@ -104,7 +105,7 @@ pub enum LockError {
     QueueFull {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// How many callers wait.
+        /// The number of callers that wait.
         waiters: u32,
     },
     /// The lock was held, and is no longer. An async body was stopped: where its lease ended,
@@ -131,7 +132,7 @@ pub enum LockError {
     Store {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// What was being done, such as `the commit`.
+        /// The step that failed, such as `the commit`.
         step: Arc<str>,
         /// The error of the store; it is also the [`source`](Error::source) of this one.
         source: StoreError,
@@ -152,7 +153,7 @@ pub enum LockError {
     Interrupted {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// Who ran it; without a lease.
+        /// The caller that ran it, without a lease.
         by: Box<Holder>,
         /// Since when, by the clock of the server.
         since: SystemTime,
@@ -163,7 +164,7 @@ pub enum LockError {
     Undecodable {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// What the codec says.
+        /// The message of the codec.
         reason: Arc<str>,
     },
     /// A body that runs once has run to its end, and its result was not stored: it is too large, it
@@ -184,9 +185,9 @@ pub enum LockError {
     NotReplicated {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// How many replicas had to confirm it.
+        /// The number of replicas that had to confirm the lock.
         wanted: u32,
-        /// How many confirmed it.
+        /// The number of replicas that confirmed the lock.
         reached: u32,
     },
     /// Redis could not be reached, gave no answer in time, or is not ready: an outage. Trying again
@@ -225,11 +226,11 @@ pub enum LockError {
     /// when its ttl has passed.
     #[non_exhaustive]
     ShutdownIncomplete {
-        /// How many locks were still held at the limit. Their async bodies were stopped; for sync
-        /// bodies [`is_held`](crate::LockGuard::is_held) became false.
+        /// The number of locks that were still held at the limit. Their async bodies were stopped;
+        /// for sync bodies [`is_held`](crate::LockGuard::is_held) became false.
         stopped: usize,
-        /// How many locks, of these and others, are not released: a sync body still runs, or Redis
-        /// does not answer.
+        /// The number of locks, of these and others, that are not released: a sync body still runs,
+        /// or Redis does not answer.
         unreleased: usize,
     },
     /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or one of
@@ -734,7 +735,8 @@ pub struct Holder {
     pub(crate) is_ticket: bool,
     /// The rate of the request that was refused: so many starts in this time.
     pub(crate) rate: Option<(u32, Duration)>,
-    /// How many have it, if it is [counted](crate::base::limit::Limit::is_counted), and else 0.
+    /// The number of holders, if the lock is [counted](crate::base::limit::Limit::is_counted), and
+    /// else 0.
     pub(crate) inside: u32,
     /// The least that one of these allows, and how many permits they take together.
     pub(crate) limit: Option<Limit>,
@@ -748,7 +750,7 @@ pub struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InFront {
     pub(crate) owner: Option<Owner>,
-    /// How many it allows inside.
+    /// The number of holders that it allows.
     pub(crate) limit: Limit,
 }
 
@@ -766,7 +768,7 @@ impl fmt::Display for InFront {
     }
 }
 
-/// Who has a lock, or waits for it, with a value that is not ours.
+/// The name of a holder or waiter whose value is not a token.
 const ANOTHER_KIND: &str = "a client of another kind";
 
 impl Holder {

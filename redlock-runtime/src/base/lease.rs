@@ -87,7 +87,7 @@ struct RunOfTick {
     end: AtomicU8,
 }
 
-/// How a run of a tick has ended, as a number.
+/// The end of a run of a tick, as a number.
 #[derive(Clone, Copy)]
 enum TickEnd {
     /// It goes on, or its guard was dropped without a release.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What a caller demands while it holds a lock: that no more than so many do, itself included, and
-/// for how many of them it counts.
+/// The limit that a caller sets while it holds a lock: at most so many holders, itself included,
+/// and for how many of them it counts.
 ///
 /// One rule covers all kinds of locks: a caller enters when it and those inside count for no more
 /// than it and each of them allows. No number is above 65,535, so that it is small.

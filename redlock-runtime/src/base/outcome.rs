@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Whether a lock was still held when it was released.
+/// The outcome of a release: whether the lock was still held.
 ///
 /// # Examples
 ///

@@ -190,7 +190,7 @@ pub enum ConstOption {
     ReleaseInBackground(bool),
 }
 
-/// Where one request comes from.
+/// The origin of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Origin {
     /// Made by hand, without a label.

@@ -67,7 +67,7 @@ impl<T: Into<SystemTime>> NominalTime for T {
     }
 }
 
-/// What becomes of a tick whose runner was killed, has lost its lock, or has failed.
+/// The fate of a tick whose runner was killed, has lost its lock, or has failed.
 ///
 /// # Examples
 ///

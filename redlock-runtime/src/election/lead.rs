@@ -27,7 +27,7 @@ use crate::run::until_lost;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How the body of a term has ended.
+/// The end of the body of a term.
 enum Outcome<T, E> {
     Returned(T),
     Failed(E),

@@ -32,7 +32,7 @@ const TELLS_NOTHING: &str = "this server tells no client of changed keys (CLIENT
 pub(super) const NO_RECORD: &str =
     "a quorum keeps no record of its leader: leave out `announce`, and ask `leader()` instead of observing";
 
-/// Who leads under a key, as the server reports it.
+/// The leader of a key, as the server reports it.
 ///
 /// # Examples
 ///

@@ -35,7 +35,7 @@ const MAX_BLOCKED: Duration = Duration::from_secs(1);
 /// least.
 const MAX_BLOCKED_BLOCKING: Duration = Duration::from_secs(60);
 
-/// What metrics, spans and other processes call the holder of an election's lock, unless
+/// The name of the holder of an election's lock in metrics, spans and other processes, unless
 /// [`label`](Election::label) says otherwise.
 const LABEL: &str = "election";
 
@@ -74,7 +74,7 @@ pub struct Election {
     key: String,
     label: Arc<str>,
     ttl: Option<Duration>,
-    /// What the leader announces; empty for nothing.
+    /// The text that the leader announces; empty for none.
     text: Arc<str>,
     stops_on_error: bool,
     max_blocked: Option<Duration>,

@@ -164,7 +164,7 @@ impl HoldLimits {
     }
 }
 
-/// How an attempt ends for its caller.
+/// The end of an attempt for its caller.
 pub(crate) enum AcquireOutcome {
     /// With the ask, for the caller to free: it has allocated it, and if the loop freed it on
     /// another thread, that thread and the caller's would wait for each other in the allocator.
@@ -184,7 +184,7 @@ impl From<LockError> for AcquireOutcome {
     }
 }
 
-/// Where the outcome goes. The engine has ended when this is dropped without one.
+/// The channel for the outcome. If it is dropped without one, the engine has ended.
 pub(crate) type Caller = oneshot::Sender<AcquireOutcome>;
 
 impl Ask {
@@ -313,7 +313,7 @@ impl OperatorRequest {
     }
 }
 
-/// How a release ends for its caller.
+/// The end of a release for its caller.
 pub(crate) struct Released {
     /// Boxed, as for [`AcquireOutcome::Failed`].
     pub(crate) outcome: Result<ReleaseOutcome, Box<LockError>>,
@@ -356,14 +356,14 @@ impl Response {
     }
 }
 
-/// What the replicas must confirm before its caller is answered.
+/// A grant that replicas must confirm before its caller gets an answer.
 pub(crate) struct Unconfirmed {
     pub(crate) id: Id,
     /// For a granted lock, the one that renews it. For a record, the one that has stored it.
     pub(crate) request: Request,
     /// When its caller stops waiting; `None`: never.
     pub(crate) gives_up_at: Option<Moment>,
-    /// What a release leaves in a record.
+    /// The record that a release writes.
     pub(crate) kept: Option<Kept>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Engine {
     io_timeout: Duration,
     clock: Clock,
     events: Events,
-    /// What the names of its locks begin with on the server.
+    /// The prefix of the names of its locks on the server.
     prefix: String,
     /// By default, a call does not wait for its release.
     releases_in_background: bool,

@@ -34,7 +34,7 @@ pub(super) fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
     one == other || one.len() == other.len() && count(one) == count(other)
 }
 
-/// What a value has told: the bytes of its plain values, and a letter for what has none.
+/// The trace of a value: the bytes of its plain values, and a letter for each other part.
 #[derive(Default)]
 struct Trace(Vec<u8>);
 

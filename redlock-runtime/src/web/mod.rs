@@ -15,7 +15,7 @@ use crate::base::error::LockError;
 use crate::base::error::LockErrorKind;
 use crate::base::telemetry;
 
-/// What to tell a client.
+/// The response to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     /// Another caller has the lock. No 503: proxies count those as failures of this instance, and

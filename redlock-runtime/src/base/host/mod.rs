@@ -132,8 +132,8 @@ pub(crate) fn start_thread(name: &str, work: impl Future<Output = ()> + Send + '
     }
 }
 
-/// What a process has once, from its first use on. A forked child starts its own, because it has no
-/// thread of its parent.
+/// A value that a process has once, from its first use on. A forked child starts its own, because
+/// it has no thread of its parent.
 pub(crate) struct OfThisProcess<T>(std::sync::Mutex<Option<(u32, T)>>);
 
 impl<T: Clone> OfThisProcess<T> {

@@ -66,14 +66,14 @@ pub enum LockEvent<'a> {
         key: &'a str,
         /// [`Term::fencing_token`](crate::Term::fencing_token).
         term: u64,
-        /// How it has ended.
+        /// The end of the term.
         end: TermEnd,
         /// The error of the body, for [`TermEnd::Failed`].
         error: Option<&'a str>,
     },
 }
 
-/// How a term of a [leader](crate::Election::lead) has ended.
+/// The end of a term of a [leader](crate::Election::lead).
 ///
 /// # Examples
 ///

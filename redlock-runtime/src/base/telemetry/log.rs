@@ -142,7 +142,7 @@ pub(crate) fn limit_of_waits(limit: Duration) -> Option<Duration> {
     (cfg!(feature = "tracing") && limit < Duration::MAX).then_some(limit)
 }
 
-/// What the server says about a lock that a caller waits for.
+/// The answer of the server about a lock that a caller waits for.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
 pub(crate) enum Found<'a> {
     Held {

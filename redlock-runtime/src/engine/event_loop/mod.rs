@@ -88,7 +88,7 @@ impl Wakers {
     }
 }
 
-/// Where granted locks go that replicas must confirm.
+/// The task that has replicas confirm granted locks.
 struct Confirming {
     node: RedisNode,
     wanted: u32,

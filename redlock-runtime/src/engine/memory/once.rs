@@ -13,7 +13,7 @@ pub(super) struct Records {
     purge_above: usize,
 }
 
-/// What is known of one body, until it expires.
+/// The record of one body, until it expires.
 #[derive(Clone)]
 struct Record {
     expires: Moment,

@@ -19,7 +19,7 @@ const PURGE_ABOVE: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Ticks {
-    /// What the time was, in ms since 1970, and when.
+    /// The last known time, in ms since 1970, and the moment of it.
     known: Option<(u64, Moment)>,
     records: HashMap<Arc<str>, Record>,
     purge_above: usize,

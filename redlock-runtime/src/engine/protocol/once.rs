@@ -27,7 +27,7 @@ pub(crate) struct Once {
 #[derive(Clone, Debug)]
 pub(crate) struct OnceRequest {
     pub(crate) once: Arc<Once>,
-    /// What the release stores.
+    /// The result that the release stores, if any.
     pub(crate) run: Run,
 }
 
@@ -38,7 +38,7 @@ impl OnceRequest {
     }
 }
 
-/// What has become of a body that runs once, when its lock is released.
+/// The state of a body that runs once, when its lock is released.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "the feature makes them"))]
 pub(crate) enum Run {
@@ -50,7 +50,7 @@ pub(crate) enum Run {
     Done(Arc<[u8]>),
 }
 
-/// What is known of a body that runs once.
+/// The record of a body that runs once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RunRecord {
     /// Since 1970, by the clock of the server: since when it runs, or when it was done.

@@ -31,7 +31,7 @@ impl TickRequest {
     }
 }
 
-/// What a request changes in the record of ticks.
+/// The change that a request makes in the record of ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TickEffect {
     /// Nothing: a release will, if its body ends well.

@@ -18,7 +18,7 @@ use crate::engine::redis::node::sentinel::Sentinels;
 use crate::engine::redis::node::{NodeSettings, RedisNode};
 use crate::engine::redis::wire::keyspace::{misfit, refused_prefix};
 
-/// What an address leads to.
+/// The kind of server that an address leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AddressKind {
     Server,
@@ -35,7 +35,7 @@ const PROTOCOL: &str = "protocol";
 
 const OTHER_PROTOCOL: &str = "`protocol` may be `resp3`: RESP3 is spoken with each server that can, and RESP2 with each other one. Leave it out";
 
-/// What an address may start with.
+/// The scheme that an address starts with.
 struct Scheme {
     name: &'static str,
     kind: AddressKind,
@@ -219,7 +219,7 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
 const USER_ALONE: &str = "it has a user and no password, so the server would take it for `default`: add the password \
     (a user with `nopass` has any)";
 
-/// Which of the two counts would be a guess.
+/// The error for two passwords, because it would be a guess which one counts.
 const TWO_PASSWORDS: &str = "user and password come from `credentials`: leave them out of the address";
 
 /// Returns how connections are encrypted, if they are.
@@ -469,7 +469,8 @@ mod tests {
         assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
     }
 
-    /// What a manager uses of an address: encrypted or not, the place, user, password, database.
+    /// The parts of an address that a manager uses: encrypted or not, the place, user, password,
+    /// database.
     type Meaning = (bool, Place, Option<String>, Option<String>, i64);
 
     fn meaning(url: &str) -> Result<Meaning, String> {

@@ -52,7 +52,7 @@ const RECONNECT: Backoff =
 
 pub(in crate::engine) const ELSEWHERE: &str = "the engine connects from another thread";
 
-/// Where the lock lives.
+/// The node that has the lock.
 #[derive(Clone)]
 pub(crate) enum Node {
     Redis(Box<RedisNode>),
@@ -94,7 +94,7 @@ impl Connection {
     }
 }
 
-/// What the server sends without a request.
+/// The events that the server sends without a request.
 struct Pushes {
     arrivals: Arrivals<ConnectionEvent>,
     /// Taken from the channel, many at once: tokio lets a task take only some 128 one by one.
@@ -188,7 +188,7 @@ impl Awaited {
     }
 }
 
-/// What a transport tells the table.
+/// An event that a transport sends to the table.
 pub(crate) enum TransportEvent {
     Connected {
         abilities: Abilities,

@@ -27,7 +27,7 @@ use cluster::Cluster;
 use link::{Link, Node, TransportEvent};
 use quorum::Quorum;
 
-/// Where locks live.
+/// The servers that have the locks.
 pub(crate) enum Deployment {
     /// One node, or the nodes of a quorum.
     Nodes(Vec<Node>),

@@ -27,7 +27,7 @@ fn lasts(ttl: Duration) -> Duration {
     ttl.saturating_add(ttl / 3 * 2)
 }
 
-/// What the holder of a lock announces.
+/// The text that the holder of a lock announces.
 pub(super) struct Announced {
     of: Id,
     text: Arc<str>,

@@ -20,7 +20,7 @@ struct Extra {
     awaiting_answer: Vec<Id>,
     /// The callers that wait for a fencing token, which is being drawn for this holder.
     draws: Vec<(Id, oneshot::Sender<()>)>,
-    /// What the leader announces whose lock this is.
+    /// The text that the leader announces whose lock this is.
     announced: Option<Announced>,
     /// The time when a change of a lock that several have was last followed by a watch.
     watched: Option<Moment>,

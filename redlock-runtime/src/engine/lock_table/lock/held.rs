@@ -56,7 +56,7 @@ pub(super) struct Held {
     pub(super) kind: Kind,
 }
 
-/// How far the end of a held lock has come.
+/// The stage of the end of a held lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// Its caller has it.
@@ -68,7 +68,7 @@ enum Stage {
     Closed { until: Moment },
 }
 
-/// What the timer of a held lock is for. The first that is due counts, in this order.
+/// The purpose of the timer of a held lock. The first that is due counts, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeldTimer {
     /// Its manager is shut down, and its key has expired.
@@ -477,7 +477,8 @@ impl Retention {
     }
 }
 
-/// Whether the server tells the holder of changes of the key. Most bodies end before the first watch.
+/// The watch of a key: whether the server notifies the holder of changes. Most bodies end before
+/// the first watch.
 #[derive(Default)]
 pub(super) struct Watch {
     /// The time of the next watch that no renewal brings.
@@ -512,7 +513,7 @@ impl Watch {
     }
 }
 
-/// What is known of the queue on the server.
+/// The state of the queue on the server, as far as it is known.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
 pub(super) struct QueueSeen {

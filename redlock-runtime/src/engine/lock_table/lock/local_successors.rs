@@ -28,7 +28,7 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
 /// So long after its grant, a lock is passed on to followers. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// What the server has said of who comes next.
+/// The next holder, as the server has said.
 #[derive(Default)]
 enum Next {
     /// A cohort has asked for fencing tokens. That is done once per grant, because other processes
@@ -42,7 +42,7 @@ enum Next {
     Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
 }
 
-/// Who gets a released lock next.
+/// The next holder of a released lock.
 pub(super) enum NextHolder {
     /// The first waiter of this process, with this fencing token.
     Waiter { fence: u64 },
@@ -60,7 +60,7 @@ pub(super) struct Successors {
     passing: Option<Box<Passing>>,
 }
 
-/// How a process passes a lock on.
+/// The way in which a process passes a lock on.
 #[derive(Default)]
 struct Passing {
     next: Next,

@@ -67,7 +67,7 @@ pub(super) fn answer(response: Option<Response>, outcome: ReleaseOutcome) {
 /// For a caller whose ticket was over before the server could be told of it.
 const TOO_LATE: &str = "Redis answered when the time of the ticket was over: the lock is released";
 
-/// What the table does next for a release.
+/// The next step of the table for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReleaseStep {
     /// Removes it.

@@ -60,7 +60,7 @@ pub(super) struct Waiting {
     pub(super) reports: Reports,
 }
 
-/// What the timer of a waiter is for. The first that is due counts, in this order.
+/// The purpose of the timer of a waiter. The first that is due counts, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WaitTimer {
     /// Its limit has come, or is so near that the server must be asked once more.

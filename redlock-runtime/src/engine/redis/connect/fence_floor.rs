@@ -38,7 +38,7 @@ pub(crate) const ABOVE_ALL: u64 = fence::ABOVE_ALL;
 /// Below all times of this age: a clock that is missing counts from zero.
 pub(crate) const LEAST: u64 = 1_000_000_000_000_000;
 
-/// What a script compares the number that it draws with.
+/// The number with which a script compares the number that it draws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Floor {
     /// So high the clock should be by now.

@@ -47,7 +47,7 @@ const READS_PARTS: &str = "GETRANGE";
 /// No script has this digest.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
-/// What to do when a server does not know a command.
+/// The advice for a server that does not know a command.
 const RENAMED: &str = "remove its `rename-command`, or connect past the proxy that leaves it out";
 
 /// A grant in a script needs both: to publish to the inbox, and to see that it has a subscriber.
@@ -57,7 +57,7 @@ const PLAIN: &str = "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSU
 const SHARDED: &str =
     "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
 
-/// What the commands depend on.
+/// The parameters of the commands.
 pub(crate) struct HandshakeParams<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) inbox: &'a str,
@@ -104,7 +104,7 @@ pub(crate) enum NativeDelete {
     DelEx,
 }
 
-/// Whether a request that was sent over this connection may arrive when there is another one.
+/// The fate of a late request: whether it may arrive when there is another connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LateRequests {
     Possible,
@@ -421,7 +421,7 @@ impl Refused<'_> {
     }
 }
 
-/// What the handshake has found, and the settings of the node.
+/// The results of the handshake, and the settings of the node.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the connection")]
 pub(crate) struct Session {
     pub(crate) keyspace: Keyspace,

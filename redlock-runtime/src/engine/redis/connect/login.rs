@@ -25,7 +25,7 @@ use crate::engine::redis::wire::value::Value;
 /// An address with the user and password to open one connection with.
 pub(crate) struct Login {
     pub(crate) address: ServerAddress,
-    /// What the function gave.
+    /// The credentials that the function returned.
     credentials: Option<Credentials>,
     is_last: bool,
 }
@@ -75,8 +75,8 @@ impl Login {
 
 type Asking = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 
-/// Where user and password come from when they change while the program runs: a function of the
-/// program, which is asked at each connect.
+/// The source of credentials that change while the program runs: a function of the program, which
+/// is asked at each connect.
 #[derive(Clone)]
 pub(crate) struct CredentialSource {
     ask: Arc<dyn Fn() -> Asking + Send + Sync>,
@@ -131,7 +131,7 @@ fn is_about_credentials(failure: &Failure) -> bool {
     matches!(failure, Failure::Said(reply) if is(reply))
 }
 
-/// How the server is spoken to.
+/// The protocol that the server speaks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speak {
     Resp3,

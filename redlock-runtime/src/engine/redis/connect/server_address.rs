@@ -23,7 +23,7 @@ const PERCENT: &str = "in a user, password or path, a percent sign with two digi
 /// The longest host name or address that a server may name, in bytes: DNS has no longer name.
 pub(crate) const LONGEST_HOST: usize = 255;
 
-/// Where a server is.
+/// The place of a server: a host and port, or a socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Tcp(String, u16),
@@ -41,7 +41,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where a server is, and how to log in there. Not `Debug`: it holds a password.
+/// The place of a server, and the login. Not `Debug`: it holds a password.
 #[derive(Clone)]
 pub(crate) struct ServerAddress {
     pub(crate) place: Place,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Default)]
 pub(crate) struct StaleConnection(Arc<Mutex<Option<Client>>>);
 
-/// How a server identifies a connection. The number alone is not enough: the server may have
+/// The identity of a connection on its server. The number alone is not enough: the server may have
 /// restarted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Client {

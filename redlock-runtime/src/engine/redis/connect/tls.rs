@@ -38,7 +38,7 @@ impl TlsSettings {
     }
 }
 
-/// How an encrypted connection is made.
+/// The settings of an encrypted connection.
 #[derive(Clone)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,

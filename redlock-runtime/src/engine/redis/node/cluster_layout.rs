@@ -27,7 +27,7 @@ pub(crate) struct ClusterNodes {
     tls: Option<Tls>,
 }
 
-/// Which node has which slots, as one of them sees it.
+/// The map from slots to nodes, as one of the nodes sees it.
 pub(crate) struct Layout {
     /// From, to, and the primary.
     pub(crate) ranges: Vec<(Slot, Slot, Arc<str>)>,

@@ -34,7 +34,7 @@ const DEFAULT_PORT: u16 = 26379;
 /// The sentinels of one primary.
 #[derive(Clone)]
 pub(crate) struct Sentinels {
-    /// How to reach each.
+    /// The addresses of each sentinel.
     all: Arc<[(ServerAddress, Addresses)]>,
     /// The name of the primary.
     name: Arc<str>,

@@ -301,7 +301,7 @@ fn forbids_hashes(words: &str) -> bool {
 
 pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
 
-/// How the reply to a request is read.
+/// The parameters for reading the reply to a request.
 #[derive(Clone, Copy)]
 struct Answer {
     action: Action,
@@ -318,7 +318,8 @@ impl Answer {
     }
 }
 
-/// How the replies to the plain commands that take a lock with a fencing token are read.
+/// The parameters for reading the replies to the plain commands that take a lock with a fencing
+/// token.
 struct Fenced {
     action: Action,
     token: Token,

@@ -10,7 +10,7 @@ use crate::engine::redis::wire::command::{Command, write_command, write_word};
 /// The last argument of a request that draws no fencing token.
 const UNFENCED: &str = "unfenced";
 
-/// How a request is written: as a script or as plain commands.
+/// The form of a request on the wire: a script or plain commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Encoding {
     Script,

@@ -6,7 +6,7 @@ use sha1_smol::Sha1;
 
 use crate::engine::protocol::Action;
 
-/// What the program has of a file: its lines without comments and indentation, except for those that name
+/// The code of a file: its lines without comments and indentation, except for the lines that name
 /// other files.
 macro_rules! code {
     ($path:expr) => {{
@@ -125,7 +125,7 @@ includes! {
     without_time
 }
 
-/// What the scripts call, on this connection.
+/// The commands that the scripts call, on this connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Dialect {
     /// In a Cluster, inboxes are sharded channels.

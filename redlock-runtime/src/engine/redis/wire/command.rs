@@ -80,7 +80,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What is a word of a command.
+/// A word of a command.
 pub(crate) trait Word {
     fn write(self, command: &mut Command<'_>);
 }
@@ -142,7 +142,7 @@ impl<W: Word> Word for Option<W> {
 #[derive(Default)]
 pub(crate) struct Pipeline {
     bytes: Vec<u8>,
-    /// Where each command begins.
+    /// The position of each command.
     starts: Vec<usize>,
 }
 

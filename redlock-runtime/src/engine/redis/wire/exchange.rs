@@ -55,7 +55,7 @@ pub(crate) struct Exchange {
     replies: VecDeque<(Value, usize)>,
     /// The memory of the pushes since none has waited for the engine.
     pushed: usize,
-    /// Which server it is, for the reason of its end.
+    /// The address of the server, for the reason of the end.
     server: Arc<str>,
     /// How many replies the server owes, with those that were not taken yet.
     owed: usize,
@@ -84,7 +84,7 @@ impl PushReader {
     }
 }
 
-/// What came before the connection ended.
+/// The answers that arrived before the connection ended.
 pub(crate) struct Interrupted {
     pub(crate) answers: Vec<Value>,
     pub(crate) failure: Failure,
@@ -297,7 +297,7 @@ struct Outgoing {
 
 struct Incoming {
     buffer: Vec<u8>,
-    /// What has arrived, and is not taken yet, is from here up to there.
+    /// The bytes that have arrived, and are not taken yet, begin here.
     from: usize,
     to: usize,
     reader: Reader,

@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     /// Only their order distinguishes replies: after one too many, no other can be trusted.
     /// The words, if it is an error.
     Unasked(Option<ErrorReply>),
-    /// What it sent is more than any reply that a lock needs.
+    /// The server sent more than any reply that a lock needs.
     TooMuch(&'static str),
     /// It answered with an alert of TLS.
     SpeaksTls,

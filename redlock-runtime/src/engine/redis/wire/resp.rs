@@ -28,7 +28,7 @@ const LARGEST: usize = 64 * 1024 * 1024;
 /// has begun. It takes a batch when it has all its replies: a thousand results of 64 KiB have room.
 const LARGEST_SUM: usize = 96 * 1024 * 1024;
 
-/// What an allocator takes for itself, for each text and each list.
+/// The overhead of an allocator for each text and each list, in bytes.
 const FOR_EACH: usize = 16;
 
 /// The memory of one push, and that of its texts. One of ours has a name, a token and 31 followers.
@@ -43,7 +43,7 @@ const DEEPEST: usize = 32;
 pub(crate) enum Unreadable {
     /// They are none of RESP.
     Malformed,
-    /// What there is too much of.
+    /// The name of the exceeded limit.
     TooMuch(&'static str),
 }
 

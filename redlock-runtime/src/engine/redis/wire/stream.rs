@@ -33,7 +33,7 @@ pub(crate) enum Stream {
     Simulated(Box<dyn world::Stream>),
 }
 
-/// What `$call` answers for the stream, whichever it is.
+/// Calls `$call` on the stream of any kind.
 macro_rules! of_each {
     ($any:expr, $stream:ident => $call:expr) => {
         match $any {

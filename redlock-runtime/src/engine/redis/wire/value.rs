@@ -21,7 +21,7 @@ pub(crate) enum Value {
     Other,
 }
 
-/// What a push tells of.
+/// The kind of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushKind {
     Message,

@@ -14,7 +14,7 @@ use crate::engine::redis::node::RedisNode;
 use crate::engine::slots::Slot;
 use crate::engine::topology::link::{Link, Node};
 
-/// Which queue a request came from.
+/// The queue of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Route {
     Slot(InFlight),

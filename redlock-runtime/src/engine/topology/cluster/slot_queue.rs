@@ -23,7 +23,7 @@ use crate::engine::timers::Backoff;
 const ASK_AGAIN: Backoff =
     Backoff { shortest: Duration::from_millis(4), longest: Duration::from_millis(100) };
 
-/// How a request has fared so far.
+/// The state of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     /// Requests are numbered as they come.

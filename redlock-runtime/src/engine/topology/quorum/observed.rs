@@ -59,7 +59,7 @@ impl Changes {
     }
 }
 
-/// Which fencing token to ask the nodes for.
+/// The fencing token to request from the nodes.
 pub(super) struct FenceEstimate {
     highest: u64,
     at: Moment,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::base::error::Holder;
 use crate::engine::protocol::{Inspection, Refusal, Reply, Verdict};
 
-/// What is known of one node's answer.
+/// The answer of one node, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) enum NodeReply {
     /// It may still come.

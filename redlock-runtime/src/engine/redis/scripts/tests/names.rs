@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// What a server declares.
+/// The names that a server declares.
 const OF_SERVER: &[&str] = &[
     "redis", "string", "math", "table", "unpack", "tonumber", "type", "pcall", "ipairs", "pairs", "next",
     "select", "error",
@@ -21,7 +21,7 @@ enum Piece {
     /// A number or a text.
     Value,
     Symbol(String),
-    /// What the file names, and the arguments.
+    /// The name of the included file, and the arguments.
     Include(String, Vec<String>),
     Function(String),
     With(Vec<String>),
