@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use kit::{LIMIT, MASTER, RedisServer, SECOND, SentinelGroup, eventually, sentinel};
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome};
 
 #[test]
 fn the_primary_is_found_and_followed_when_it_moves() {
@@ -32,6 +32,39 @@ fn the_primary_is_found_and_followed_when_it_moves() {
     });
     assert!(guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+#[test]
+fn starts_of_a_rate_and_the_holders_that_are_left_outlive_a_failover() {
+    let group = SentinelGroup::start();
+    let locks = LockManager::connect_blocking(group.url()).unwrap();
+    let start = || locks.lock("partner").rate(2, 1000 * SECOND).run_value_blocking(|_| ());
+    assert_eq!((start(), start()), (Ok(()), Ok(())));
+    let permit = |label: &str| {
+        locks.lock("gpu").permits(2).label(label).ttl(1000 * SECOND).acquire_blocking().unwrap()
+    };
+    let (revoked, kept) = (permit("revoked"), permit("kept"));
+    let holders = locks.inspect_blocking("gpu").unwrap().unwrap().holders().to_vec();
+    let holder = holders.iter().find(|holder| holder.function() == Some("revoked")).unwrap();
+    assert_eq!(locks.force_release_from_blocking("gpu", holder), Ok(true));
+    eventually("its holder knows", || revoked.lost_reason() == Some(LostReason::Revoked));
+    eventually("the replicas have the starts, and one holder", || {
+        let count =
+            |server: &RedisServer, key: &str| server.run::<i32>(&format!("ZCARD lock:{key}%queue%holders"));
+        group.servers.iter().all(|server| (count(server, "partner"), count(server, "gpu")) == (2, 1))
+    });
+    let before = group.primary().port();
+    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.wait_for_another_primary_than(before);
+    eventually("locks are where the primary is", || {
+        let _other = locks.lock("other").wait(LIMIT).acquire_blocking().unwrap();
+        group.primary().keys().contains(&"lock:other".to_owned())
+    });
+    let third = start().unwrap_err();
+    assert!(third.retry_after() > Some(900 * SECOND), "{third}");
+    assert!(kept.is_held());
+    let _beside = permit("beside");
+    assert!(locks.lock("gpu").permits(2).acquire_blocking().unwrap_err().is_busy());
 }
 
 /// Fails over after the primary vanishes: it closes its connections, or falls silent.
