@@ -83,6 +83,11 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             }
             tell(outcome.err());
         }
+        What::Revoke(number) => {
+            let outcome = revoke_one(id, &locks, &key(number)).await;
+            World::here().note(|| format!("call {id}: revoke one of {number}: {outcome:?}"));
+            tell(outcome.err());
+        }
         What::ForceRelease(number) => {
             judge(|oracle| oracle.loss_begins(&key(number)));
             let outcome = locks.force_release(&key(number)).await;
@@ -94,6 +99,25 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             tell(outcome.err());
         }
     }
+}
+
+/// Takes the place of one holder away. The others keep theirs.
+async fn revoke_one(id: CallId, locks: &LockManager, key: &str) -> Result<bool, LockError> {
+    let Some(seen) = locks.inspect(key).await? else { return Ok(false) };
+    let holders = seen.holders();
+    let Some(holder) = holders.get(id % holders.len().max(1)) else { return Ok(false) };
+    // The label of a caller: call-7.
+    let call = holder.function().and_then(|label| label.strip_prefix("call-")?.parse().ok());
+    if let Some(call) = call.filter(|_| seen.holder().inside().is_some()) {
+        judge(|oracle| oracle.set_revoked(call));
+        return locks.force_release_from(key, holder).await;
+    }
+    judge(|oracle| oracle.loss_begins(key));
+    let outcome = locks.force_release_from(key, holder).await;
+    if outcome.is_ok() {
+        judge(|oracle| oracle.loss_ends(key));
+    }
+    outcome
 }
 
 /// True when the lock is there at once for another task that this one polls, as an executor in a

@@ -74,7 +74,7 @@ impl Display for Coverage {
 const POSSIBLE: &[(&str, &str, &[&str])] = &[
     ("asking", "", &["abandon", "changed", "disconnected", "other abilities", "shutdown", "slots returned"]),
     ("asking", "acquire", &["not run", "busy for a tick", "claimed for a tick", "granted for a tick", "tick taken", "busy", "busy, queued", "claimed", "contended", "granted", "no fence", "no script", "outcome unknown", "queue full", "refused", "refused for now", "skipped", "unfinished"]),
-    ("asking", "push", &["done", "granted", "left free", "next", "place lost"]),
+    ("asking", "push", &["done", "granted", "left free", "next", "place lost", "revoked"]),
     ("asking", "redeem", &["granted", "no script", "no ticket", "outcome unknown", "refused", "refused for now"]),
     ("asking", "renew", &["done", "no script", "not held", "outcome unknown", "refused", "refused for now"]),
     ("asking", "timer", &["long wait", "wait over"]),
@@ -87,7 +87,7 @@ const POSSIBLE: &[(&str, &str, &[&str])] = &[
     ("gone", "acquire", &["busy", "busy, queued", "claimed", "contended", "granted", "no fence", "no script", "outcome unknown", "refused", "refused for now", "skipped", "unfinished"]),
     ("gone", "announce", &["done", "not held"]),
     ("gone", "draw", &["not held"]),
-    ("gone", "push", &["done", "granted", "left free", "next", "place lost"]),
+    ("gone", "push", &["done", "granted", "left free", "next", "place lost", "revoked"]),
     ("gone", "redeem", &["granted", "no ticket"]),
     ("gone", "release", &["contended", "done", "no script", "not held", "outcome unknown", "refused", "refused for now", "unfinished"]),
     ("gone", "renew", &["done", "no script", "not held", "outcome unknown", "refused", "refused for now"]),

@@ -61,6 +61,7 @@ pub struct Violation {
 }
 
 /// What is known of a call.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the call")]
 struct Known {
     process: ProcessId,
     keys: Vec<String>,
@@ -75,6 +76,8 @@ struct Known {
     /// Up to then the key may stay taken after the end.
     kept_until: u64,
     is_told_late: bool,
+    /// An operator may have taken its place away.
+    is_revoked: bool,
 }
 
 impl Known {
@@ -350,6 +353,7 @@ impl Oracle {
             has_been_inside: self.calls.get(&call).is_some_and(|known| known.has_been_inside),
             limit: limit.map(|limit| (limit, world.stopped_for(process))),
             kept_until: 0,
+            is_revoked: false,
             is_told_late: false,
         };
         self.calls.insert(call, known);
@@ -629,6 +633,13 @@ impl Oracle {
         }
     }
 
+    /// An operator takes the place of this caller away, and of no other.
+    pub fn set_revoked(&mut self, call: CallId) {
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.is_revoked = true;
+        }
+    }
+
     /// Another client is taking the lock away: it may be gone at any time until
     /// [`loss_ends`](Self::loss_ends).
     pub fn loss_begins(&mut self, key: &str) {
@@ -715,7 +726,8 @@ impl Oracle {
                     && !is_over
             })
         };
-        self.being_lost.get(key).is_some_and(|clients| *clients > 0)
+        holder.is_revoked
+            || self.being_lost.get(key).is_some_and(|clients| *clients > 0)
             || self
                 .lost_at
                 .get(key)

@@ -850,7 +850,10 @@ impl Promises {
     /// An operator takes the lock away with a call, which hands it to the next waiter before a
     /// claim is over.
     fn is_forced(&self, number: u8) -> bool {
-        self.plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(key) if key == number))
+        self.plan
+            .calls
+            .iter()
+            .any(|call| matches!(call.what, What::ForceRelease(key) | What::Revoke(key) if key == number))
     }
 
     /// In a cohort, only the first waiter does.
@@ -943,7 +946,7 @@ fn stopped(plan: &Plan) -> Option<u64> {
         _ => None,
     });
     let gone = gone.collect::<Option<BTreeSet<_>>>().filter(|gone| gone.len() <= 2)?;
-    if plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_))) {
+    if plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_) | What::Revoke(_))) {
         return None;
     }
     let stop = gone.iter().filter(|(_, stops)| *stops).count();
@@ -957,7 +960,7 @@ fn keeps_rates(plan: &Plan) -> bool {
     matches!(plan.topology, Topology::One(_))
         && plan.faults.iter().all(|(_, fault)| ends_or_stops(fault))
         && plan.processes.iter().all(|process| process.fast == 0)
-        && !plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_)))
+        && !plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_) | What::Revoke(_)))
 }
 
 /// How long a renewal takes behind all requests that may be in flight, if the only server is slow

@@ -2,8 +2,8 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, DECODE, EXCHANGE, EXTEND_LUA, FIELDS, HELD, HOLDING,
-    INCLUDED_RELEASE_LUA, MOST_LUA, NOTIFY_PLACE_LOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, SEEN_FENCES,
-    TAKE_AWAY_LUA, TOGETHER_LUA, WAITING,
+    INCLUDED_RELEASE_LUA, MOST_LUA, NOTIFY_PLACE_LOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, REVOKE_LUA,
+    SEEN_FENCES, TAKE_AWAY_LUA, TOGETHER_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -222,6 +222,16 @@ pub(super) const ALL: &[Mutant] = &[
             TAKE_AWAY_LUA,
             "if holder and string.gsub(holder, '.', digits) == ARGV[1] then",
             "if holder then",
+        )],
+    },
+    Mutant {
+        name: "revoke-takes-the-first-of-them",
+        wrong: "An operator who takes one holder's place away ends another holder, too.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            REVOKE_LUA,
+            "if string.sub(one, 1, #revoked + 1) == revoked .. '|' then member = one end",
+            "member = member or one",
         )],
     },
     Mutant {

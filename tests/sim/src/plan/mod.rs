@@ -161,6 +161,8 @@ pub enum What {
     List,
     /// It takes the lock away from its holder.
     ForceRelease(u8),
+    /// It takes the place of one of its holders away.
+    Revoke(u8),
     /// It runs a body that polls another task, which asks for the same lock.
     Nested(u8),
 }
@@ -621,7 +623,7 @@ impl Plan {
     #[must_use]
     pub fn is_calm(&self) -> bool {
         let meddles = |call: &Call| match &call.what {
-            What::ForceRelease(_) => true,
+            What::ForceRelease(_) | What::Revoke(_) => true,
             What::Hold(hold) => hold.exits,
             _ => false,
         };

@@ -53,9 +53,12 @@ pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
         };
         plan.faults.push((random.u64(0..4_000), fault));
     }
-    if random.u32(0..12) == 0 {
-        plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), What::ForceRelease(0));
-    }
+    let operator = match random.u32(0..12) {
+        0 => What::ForceRelease as fn(u8) -> What,
+        1 => What::Revoke,
+        _ => return plan,
+    };
+    plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), operator(0));
     plan
 }
 
