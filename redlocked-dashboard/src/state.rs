@@ -64,7 +64,7 @@ pub(crate) struct Details {
     pub(crate) once: Option<OnceRecord>,
 }
 
-/// A leader, and those that stand by.
+/// A leader, and the candidates that wait.
 pub(crate) struct LeaderRow {
     pub(crate) key: String,
     pub(crate) leader: Leader,

@@ -26,9 +26,9 @@ use crate::base::error::LockError;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LeadError<E> {
-    /// The candidate cannot stand by: [`LockError::ManagerClosed`] after
-    /// [`shutdown`](crate::LockManager::shutdown), a key or a ttl that no lock can have,
-    /// [`LockError::QueueFull`] where too many wait, [`LockError::Deadlock`] inside a body that
+    /// The candidate cannot wait for the lock: [`LockError::ManagerClosed`] after
+    /// [`shutdown`](crate::LockManager::shutdown), a key or a TTL that no lock can have,
+    /// [`LockError::QueueFull`] if too many wait, [`LockError::Deadlock`] inside a body that
     /// holds the same key, [`LockError::NotReplicated`].
     Lock(LockError),
     /// The error of the body, with [`stop_on_error`](crate::Election::stop_on_error).

@@ -1,4 +1,4 @@
-//! The way of a candidate: it stands by, leads, steps down, and stands by again.
+//! The loop of a candidate: it waits in the queue, leads, steps down, and waits again.
 
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
@@ -169,8 +169,8 @@ impl Terms {
         Ok(Lead::new(&self.election, guard, Arc::clone(&self.text), false))
     }
 
-    /// Steps down. Returns what the call is to return, or `None` when the candidate is to stand by
-    /// again: after an error of the body that is later, and after a resignation behind the others.
+    /// Steps down. Returns what the call must return, or `None` if the candidate must wait again:
+    /// after a pause if the body failed, and at the end of the queue after a resignation.
     async fn after<T, E: Display>(
         &mut self,
         lead: Lead,
@@ -210,41 +210,41 @@ impl Terms {
 }
 
 impl Election {
-    /// Stands by until this process leads, runs `body`, and steps down; then it stands by again,
-    /// until the body returns a value: that is returned, after the release.
+    /// Waits until this process leads, runs `body`, and releases the lock. If the body returns
+    /// `Ok`, this returns its value after the release. Otherwise the candidate waits again.
     ///
-    /// The body is dropped, and this candidate stands by again behind the others,
+    /// The body is dropped, and this candidate joins the end of the queue,
     ///
     /// - when it [resigns](Term::resign),
-    /// - when the lead is lost: before its lease ends, and so before another process may lead.
+    /// - when the lock is lost: before its lease ends, and so before another process may lead.
     ///
-    /// An error of the body goes to [`on_event`](crate::LockManagerBuilder::on_event), and the
-    /// candidate waits again after a pause of 1 s to 30 s: at random, up to a limit that doubles
-    /// with each error, and begins again after a term of more than 30 s. With
-    /// [`stop_on_error`](Self::stop_on_error) the error is returned.
+    /// If the body returns an error, [`on_event`](crate::LockManagerBuilder::on_event) gets it, and
+    /// the candidate waits again after a pause of 1 s to 30 s. The pause is random, up to a limit
+    /// that doubles with each error, and starts again after a term of more than 30 s. With
+    /// [`stop_on_error`](Self::stop_on_error), this returns the error.
     ///
-    /// The next leader follows within a round trip to the server, and one ttl after a leader that
-    /// was killed. Redis that is down ends nothing: a candidate waits for it.
+    /// The next leader follows within a round trip to the server, or one TTL after a leader was
+    /// killed. While Redis is down, a candidate waits.
     ///
-    /// A second call of the same value, or of a clone, waits until the first has ended.
+    /// A second call of the same value, or of a clone, waits until the first one has returned.
     ///
     /// A body that blocks its thread, or that is not polled for another reason, leads no longer than
-    /// [`max_blocked`](Self::max_blocked) and one ttl more. A body that panics ends this call as any
-    /// panic does, and its lock is released: nobody stands by here any more.
+    /// [`max_blocked`](Self::max_blocked) and one more TTL. A panic of the body ends this call as any
+    /// panic does, and the lock is released: this process is then no longer a candidate.
     ///
-    /// A body that fails in no way still names the type of its error, or rustc asks for "type
-    /// annotations": it ends with `Ok::<_, LockError>(())`.
+    /// A body that cannot fail must still name an error type, or rustc asks for "type annotations":
+    /// let it end with `Ok::<_, LockError>(())`.
     ///
-    /// The future borrows nothing of this value. In a task that is spawned, rustc sees that it is
-    /// `Send` if the body owns what it uses: `async move |term| …`. For a body that borrows there is
+    /// The future borrows nothing of this value. In `tokio::spawn`, rustc accepts it as `Send` if
+    /// the body owns what it uses: `async move |term| …`. If the body borrows, use
     /// [`lead_fn`](Self::lead_fn).
     ///
     /// # Errors
     ///
     /// [`LeadError::Lock`] with [`LockError::ManagerClosed`] when the manager
     /// [shuts down](crate::LockManager::shutdown): the body is dropped at once, and its lock is
-    /// released. [`LeadError::Lock`] too for what no wait can end: a key or a ttl out of range, a
-    /// full queue, a body that holds the same key. [`LeadError::Body`] with
+    /// released. Also [`LeadError::Lock`] for errors that no wait can end: a key or a TTL out of
+    /// range, a full queue, a body that holds the same key. [`LeadError::Body`] with
     /// [`stop_on_error`](Self::stop_on_error).
     ///
     /// # Cancel safety

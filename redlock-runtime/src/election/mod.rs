@@ -1,9 +1,9 @@
-//! [`Election`]: one of many processes leads, the others stand by.
+//! [`Election`]: one of many processes leads, the others wait to take over.
 //!
 //! A candidate is a waiter for the exclusive lock of that key, with a fencing token and without a
-//! limit; the one that has the lock leads. So a term is a fencing token, standbys get the lock by
-//! hand-off in their order, and a body is stopped before its lease ends, as under any lock. What is
-//! here: the turns of one value, the end of a term, and what follows it.
+//! limit; the one that has the lock leads. So a term is a fencing token, the candidates get the
+//! lock by hand-off in their order, and a body is stopped before its lease ends, as under any lock.
+//! This module adds the turns of one value, the end of a term, and the next step after it.
 
 mod error;
 mod lead;
@@ -40,7 +40,7 @@ const MAX_BLOCKED_BLOCKING: Duration = Duration::from_secs(60);
 const LABEL: &str = "election";
 
 /// One of many candidates for the lead under one key: it [leads](Self::lead) while it has the lock
-/// of that key, and stands by until then.
+/// of that key, and waits until then.
 ///
 /// [`LockManager::election`] makes it. A clone is the same candidate: of all its clones at most one
 /// body runs at a time, also when a sync body goes on after its term.
@@ -78,7 +78,7 @@ pub struct Election {
     text: Arc<str>,
     stops_on_error: bool,
     max_blocked: Option<Duration>,
-    /// Held while a body of this value, or of a clone, stands by or leads.
+    /// Held while a body of this value, or of a clone, waits or leads.
     turn: Arc<Mutex<()>>,
 }
 
@@ -155,8 +155,8 @@ impl Election {
         self
     }
 
-    /// An error of the body ends [`lead`](Self::lead), which returns it as [`LeadError::Body`].
-    /// Without this the candidate stands by again after a pause.
+    /// Lets an error of the body end [`lead`](Self::lead), which returns it as [`LeadError::Body`].
+    /// Without this, the candidate waits again after a pause.
     ///
     /// # Examples
     ///
@@ -176,24 +176,25 @@ impl Election {
         self
     }
 
-    /// For how long the body may give no sign of life before its lock is not renewed any more, at
-    /// least 10 ms. The next standby then leads at most one ttl later. Without this, a body that
-    /// blocks its thread forever, or deadlocks, would lead forever and do nothing.
+    /// Sets for how long the body may give no sign of life before the manager stops renewing its
+    /// lock, at least 10 ms. The next candidate then leads at most one TTL later. Otherwise, a body
+    /// that blocks its thread forever, or deadlocks, would lead forever and do nothing.
     ///
     /// - The future of [`lead`](Self::lead) gives a sign of life when its task is polled, and it
     ///   wakes its task for that by itself, every quarter of this time. So a body that awaits
     ///   something is alive, however long it awaits it, and a body that sleeps with
-    ///   [`std::thread::sleep`] is not. By default, it may be blocked for its ttl, and for 1 s at
+    ///   [`std::thread::sleep`] is not. By default, it may be blocked for its TTL, and for 1 s at
     ///   least.
     /// - A body of [`lead_blocking`](Self::lead_blocking) gives one with each call of
     ///   [`is_leading`](crate::Term::is_leading), [`remaining`](crate::Term::remaining) or
     ///   [`fencing_token`](crate::Term::fencing_token), and while it awaits [`ended`](crate::Term::ended). By
-    ///   default, one of its steps may take ten ttl, and 60 s at least. If yours take longer, say
-    ///   so here.
+    ///   default, one of its steps may take ten TTLs, and 60 s at least. If yours take longer, set
+    ///   this.
     ///
     /// Those calls count for a body of [`lead`](Self::lead), too, if the body makes them itself, except
     /// `ended`: other tasks and threads go on while the body is blocked. A sync body may have threads
-    /// of its own, so calls of any thread count for it. A body that runs again in time goes on to lead: its lock is renewed at once.
+    /// of its own, so calls of any thread count for it. If a body runs again in time, the manager renews its
+    /// lock at once, and the body keeps leading.
     /// [`Duration::MAX`] turns this off.
     ///
     /// # Examples

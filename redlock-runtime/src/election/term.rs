@@ -157,8 +157,8 @@ impl Term {
         LockGuard::joined(self.0.scope.clone())
     }
 
-    /// Steps down: the body is stopped before its next poll, the lock goes to the next standby, and
-    /// this candidate stands by again, behind the others. A sync body reads it from
+    /// Steps down: the body is stopped before its next poll, the lock goes to the next candidate,
+    /// and this candidate joins the end of the queue. A sync body sees it by
     /// [`is_leading`](Self::is_leading), and steps down when it returns. After the term, this does
     /// nothing.
     ///

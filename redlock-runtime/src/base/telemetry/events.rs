@@ -101,8 +101,8 @@ pub enum TermEnd {
     ManagerClosed,
     /// The future of [`lead`](crate::Election::lead) was dropped.
     Dropped,
-    /// The body, or other code of its task, panicked. Nobody stands by here any more, unless the
-    /// program calls [`lead`](crate::Election::lead) again.
+    /// The body, or other code of its task, panicked. This process is no longer a candidate, unless
+    /// the program calls [`lead`](crate::Election::lead) again.
     Panicked,
 }
 
