@@ -229,7 +229,7 @@ impl CurrentLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not undo the call: the ttl may change or not.
+    /// Dropping the future does not undo the call: the TTL may change or not.
     ///
     /// # Examples
     ///

@@ -575,7 +575,7 @@ impl LockManager {
     /// [`permits`](crate::LockRequest::permits), each of [`LockInfo::holders`] can lose its place, and
     /// the others keep theirs. The one that loses it receives [`LostReason::Revoked`](crate::LostReason):
     /// within a round trip where the server pushes to its process, else at its next renewal, after a
-    /// third of its ttl, with [`LostReason::KeyChanged`](crate::LostReason).
+    /// third of its TTL, with [`LostReason::KeyChanged`](crate::LostReason).
     ///
     /// Writes of its body may still be in flight. A [fencing token](crate::LockGuard::fencing_token)
     /// keeps out those of an exclusive holder; those that hold a lock together have the same one.

@@ -4,7 +4,7 @@
 //! Depend on `redlocked`, which re-exports everything here together with the attribute. The parts:
 //!
 //! * [`LockManager`] owns one engine and its connection; it is cheap to clone.
-//! * [`LockRequest`] holds the key, the ttl and the wait. It is acquired, or runs a body.
+//! * [`LockRequest`] holds the key, the TTL and the wait. It is acquired, or runs a body.
 //! * [`LockGuard`] is a held lock: it is renewed until the guard is released or dropped.
 //! * [`Election`] has one process of many lead.
 //! * [`LockError`] says what went wrong, with which key, and what to do.

@@ -63,7 +63,7 @@ impl LockManager {
     /// Ends the manager, for the end of a process: new calls and waiting callers fail with
     /// [`LockError::ManagerClosed`], and `shutdown` returns when the server has released every lock
     /// of this manager. Without it, a lock whose body still runs when the process ends stays taken
-    /// until its ttl has passed, and so may the last of many locks that are released just before.
+    /// until its TTL has passed, and so may the last of many locks that are released just before.
     ///
     /// Bodies have `limit` to end by themselves; that of a [leader](crate::Election::lead) is dropped
     /// at once. A lock that is still held after it is lost, with

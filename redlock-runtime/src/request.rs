@@ -246,7 +246,7 @@ impl LockRequest {
     }
 
     /// Sets whether the lock is renewed while it is held; true by default. Without renewal the
-    /// holder loses it when the ttl has passed.
+    /// holder loses it when the TTL has passed.
     ///
     /// # Examples
     ///
@@ -294,10 +294,10 @@ impl LockRequest {
     /// has a [`tick`](Self::tick) instead. None by default.
     ///
     /// The release sends it to the server. When the release cannot be delivered, or the process is
-    /// killed, the key ends a ttl after its last renewal: [`release`](crate::LockGuard::release) is
+    /// killed, the key ends a TTL after its last renewal: [`release`](crate::LockGuard::release) is
     /// an error then, and a body's result is returned as ever. With [`permits`](Self::permits) or
     /// [`shared`](Self::shared), the server keeps the place for `min_hold` all the same, and a killed
-    /// holder costs it for a ttl longer at most.
+    /// holder costs it for a TTL longer at most.
     ///
     /// A caller that has waited needs one more round trip: the server confirms first that it keeps
     /// the key.
@@ -324,7 +324,7 @@ impl LockRequest {
     ///
     /// All callers wait in one queue, first come, first served: readers that come behind a waiting
     /// writer wait until it has had its turn, and when it ends, all readers up to the next writer
-    /// enter together. Each holder has its own guard, ttl and renewal, and loses its own lock alone.
+    /// enter together. Each holder has its own guard, TTL and renewal, and loses its own lock alone.
     /// Readers that are inside together have the same [fencing
     /// token](crate::LockGuard::fencing_token); that of a writer is larger than those before it.
     ///
@@ -360,7 +360,7 @@ impl LockRequest {
     /// The number is that of this request: all callers of a key should give the same one. Where
     /// they differ, the smallest number among those inside and the newcomer counts, so a deployment
     /// that changes it ends with the new one. Everything else is as with [`shared`](Self::shared):
-    /// one queue for all kinds, and a holder that is killed costs its own ttl. A fencing token does
+    /// one queue for all kinds, and a holder that is killed costs its own TTL. A fencing token does
     /// not tell the holders of two permits apart.
     ///
     /// With [`min_hold`](Self::min_hold) it limits a rate: five permits for a minute each are at
@@ -608,7 +608,7 @@ impl LockRequest {
     /// process, and the next call with one try, when the connection broke in between. Where the
     /// order matters, wait for the release.
     ///
-    /// A release that fails is tried again until the ttl is over, as that of a dropped guard is;
+    /// A release that fails is tried again until the TTL is over, as that of a dropped guard is;
     /// a loss that the release finds is in metrics and logs.
     /// The caller itself hands the release to the operating system before the call returns, so the
     /// process may end next, also by `std::process::exit`. Call
@@ -700,7 +700,7 @@ impl LockManager {
     /// hash tag puts them into one slot, as in `{order:7}:stock`, `{order:7}:payment`. On several
     /// servers each key costs its own call.
     ///
-    /// [`max_hold`](LockRequest::max_hold), and the ttl with [`renew(false)`](LockRequest::renew),
+    /// [`max_hold`](LockRequest::max_hold), and the TTL with [`renew(false)`](LockRequest::renew),
     /// count for each lock from when it was taken: waiting for the later locks shortens the body's
     /// time.
     ///

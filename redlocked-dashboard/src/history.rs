@@ -36,11 +36,11 @@ pub(crate) enum End {
 pub(crate) enum Renewal {
     /// The key does not expire.
     NoLease,
-    /// The first third of its ttl is not over yet.
+    /// The first third of its TTL is not over yet.
     NotYet,
     /// When the last one was seen.
     Seen(SystemTime),
-    /// None since then, for half of its ttl.
+    /// None since then, for half of its TTL.
     Overdue(SystemTime),
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Hold {
     pub(crate) began_earlier: bool,
     /// The last renewal that was seen.
     pub(crate) renewed: Option<SystemTime>,
-    /// The longest lease that was seen: about the ttl.
+    /// The longest lease that was seen: about the TTL.
     longest: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Hold {
 
     fn ends(&mut self, now: SystemTime, was_seen: bool) {
         let left = self.holder.expires_in();
-        // A live holder renews each third of its ttl, so its lease is never that short.
+        // A live holder renews each third of its TTL, so its lease is never that short.
         let is_late = left.is_some_and(|left| left < self.longest / 2 && self.to + left <= now);
         self.end = match (was_seen, is_late) {
             (false, _) => End::Unseen,

@@ -223,7 +223,7 @@ pub enum LockError {
         reason: &'static str,
     },
     /// [`shutdown`](crate::LockManager::shutdown) reached its limit. An unreleased lock is free
-    /// when its ttl has passed.
+    /// when its TTL has passed.
     #[non_exhaustive]
     ShutdownIncomplete {
         /// The number of locks that were still held at the limit. Their async bodies were stopped;
@@ -243,7 +243,7 @@ pub enum LockError {
         /// The rule that it breaks.
         reason: &'static str,
     },
-    /// A ttl or another parameter is out of range. Nothing was sent, except for a
+    /// A TTL or another parameter is out of range. Nothing was sent, except for a
     /// [`tick_at`](crate::LockRequest::tick_at) that is too far from the server's time.
     #[non_exhaustive]
     InvalidRequest {

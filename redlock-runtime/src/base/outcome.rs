@@ -54,7 +54,7 @@ pub enum ReleaseOutcome {
 #[non_exhaustive]
 pub enum LostReason {
     /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process
-    /// stood still. A lock [without renewal](crate::LockRequest::renew) ends like this when its ttl
+    /// stood still. A lock [without renewal](crate::LockRequest::renew) ends like this when its TTL
     /// has passed.
     Expired,
     /// The lock was held for [`max_hold`](crate::LockRequest::max_hold).

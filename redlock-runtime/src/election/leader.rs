@@ -248,7 +248,7 @@ async fn ask(locks: &LockManager, key: &str, watches: bool) -> Result<Option<Lea
 ///
 /// The server notifies it of each new leader, and of a leader that steps down. It detects a killed
 /// leader when the lease has expired. An observer looks after each change, and with every second
-/// renewal of the leader, which writes its record again: three times in two ttl. While nobody leads,
+/// renewal of the leader, which writes its record again: three times in two TTLs. While nobody leads,
 /// or a client of another kind does, it looks each second. A look is three commands.
 ///
 /// As a [`tokio::sync::watch`] receiver, it shows the value of now: [`changed`](Self::changed)

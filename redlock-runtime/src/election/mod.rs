@@ -28,10 +28,10 @@ pub use leader::{Leader, Observer};
 pub use stream::LeaderStream;
 pub use term::Term;
 
-/// A leader may be blocked for its ttl, and for this time at least: a busy machine is late, too.
+/// A leader may be blocked for its TTL, and for this time at least: a busy machine is late, too.
 const MAX_BLOCKED: Duration = Duration::from_secs(1);
 
-/// A sync leader gives a sign of life between its steps only, so it has ten ttl, and this time at
+/// A sync leader gives a sign of life between its steps only, so it has ten TTLs, and this time at
 /// least.
 const MAX_BLOCKED_BLOCKING: Duration = Duration::from_secs(60);
 
@@ -243,7 +243,7 @@ impl Election {
         &self.key
     }
 
-    /// The ttl of the lock.
+    /// The TTL of the lock.
     fn lasting(&self) -> Duration {
         self.ttl.unwrap_or(self.locks.defaults().ttl)
     }

@@ -1,4 +1,4 @@
-//! Another ttl for a held lock.
+//! Another TTL for a held lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::engine::command::{Command, Extension};
 use crate::options::check_ttl;
 
 impl LockGuard {
-    /// Sets another ttl, counted from now, for this lease and for all later renewals.
+    /// Sets another TTL, counted from now, for this lease and for all later renewals.
     ///
-    /// A longer ttl counts once the server has confirmed it. A shorter one ends the lease earlier
+    /// A longer TTL counts once the server has confirmed it. A shorter one ends the lease earlier
     /// from now on: even without an answer, [`is_held`](Self::is_held) becomes false before the
     /// server may give the lock to another caller.
     ///
     /// Without an answer within [`io_timeout`](crate::LockManagerBuilder::io_timeout), or while the
     /// lock is lost, it is an error. The lease then lasts as long as [`remaining`](Self::remaining)
-    /// says. Later renewals carry the new ttl, which counts when one of them is confirmed; a
-    /// request with [`renew(false)`](crate::LockRequest::renew) has none, so a longer ttl is asked
+    /// says. Later renewals carry the new TTL, which counts when one of them is confirmed; a
+    /// request with [`renew(false)`](crate::LockRequest::renew) has none, so a longer TTL is asked
     /// for again.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or its lease ended
     /// before the server confirmed; [`LockError::Unavailable`] without an answer in time;
-    /// [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out
+    /// [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a TTL out
     /// of range.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not undo the call: the ttl may change or not.
+    /// Dropping the future does not undo the call: the TTL may change or not.
     ///
     /// # Examples
     ///

@@ -40,7 +40,7 @@ impl LockGuard {
     /// [`LockError::Unavailable`] when Redis gave no answer in time, or cannot release now (it
     /// loads its data, cannot save them, has too few replicas), or when fewer than a majority of a
     /// quorum has released the lock, so that others may find it taken: the reason says what each
-    /// server answered. The release is retried in the background until the ttl has passed.
+    /// server answered. The release is retried in the background until the TTL has passed.
     /// [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
