@@ -8,13 +8,12 @@ use crate::base::tick::{NominalTime, TickMissed};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Wait};
 
-/// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller
-/// waits for it.
+/// A request for a lock: its key, its TTL, the longest wait, and other options.
 ///
-/// Nothing is sent before it is acquired. [`LockManager::lock`] makes it, or
-/// [`LockManager::lock_all`] for several keys. [`acquire`](Self::acquire) returns a guard,
-/// [`run`](Self::run) runs a body under the lock. A parameter out of range fails there, with
-/// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+/// [`LockManager::lock`] creates it, or [`LockManager::lock_all`] for several keys. It sends
+/// nothing before [`acquire`](Self::acquire), which returns a guard, or [`run`](Self::run), which
+/// runs a body under the lock. These fail with
+/// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest) if a parameter is out of range.
 ///
 /// # Examples
 ///
@@ -152,13 +151,13 @@ impl LockRequest {
         Self { manager, keys, options: Options::default() }
     }
 
-    /// Sets what metrics and logs call a request made by hand, and what others see of its holder in
-    /// place of a function: the same for all keys of a kind, such as `nightly-report`. The
-    /// attribute uses the template of the key, and the function. By default a request has no label;
-    /// an empty one is none.
+    /// Sets the name of a request made by hand in metrics and logs, and, in place of a function, in
+    /// what others see of its holder. Use one label for all keys of a kind, such as
+    /// `nightly-report`. The attribute uses the template of the key, and the function. By default a
+    /// request has no label; an empty label is none.
     ///
-    /// The last 64 characters are written to the server, ASCII letters, digits and `_:.-` as they
-    /// are, others as `_`.
+    /// The server gets the last 64 characters, with `_` in place of each one that is neither an
+    /// ASCII letter, a digit nor one of `_:.-`.
     ///
     /// # Examples
     ///
@@ -201,9 +200,9 @@ impl LockRequest {
     /// Zero is one try. By default the [`default_wait`](crate::LockManagerBuilder::default_wait) of
     /// the manager: one try.
     ///
-    /// An answer that is under way at the end is awaited for as long as answers usually take, or a
-    /// quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a
-    /// round trip is one try, and a lock is never called busy because Redis is silent.
+    /// If a request is in flight when the wait ends, the call awaits its answer for as long as
+    /// answers usually take, or a quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout).
+    /// So a wait shorter than a round trip is one try, and a silent Redis never makes a lock busy.
     ///
     /// # Examples
     ///
@@ -288,19 +287,20 @@ impl LockRequest {
         self
     }
 
-    /// The shortest time for which the key stays locked, counted from the start of the body, or from
-    /// when [`acquire`](Self::acquire) returned: after an earlier release it stays locked until then.
-    /// For work that must not be repeated too soon. A job that many machines start by their own clocks
-    /// has a [`tick`](Self::tick) instead. None by default.
+    /// Sets the shortest time for which the key stays locked, counted from the start of the body,
+    /// or from when [`acquire`](Self::acquire) returned. After an earlier release, the key stays
+    /// locked until then. Use it for work that must not be repeated too soon; for a job that many
+    /// machines start by their own clocks, use a [`tick`](Self::tick). None by default.
     ///
-    /// The release sends it to the server. When the release cannot be delivered, or the process is
-    /// killed, the key ends a TTL after its last renewal: [`release`](crate::LockGuard::release) is
-    /// an error then, and a body's result is returned as ever. With [`permits`](Self::permits) or
-    /// [`shared`](Self::shared), the server keeps the place for `min_hold` all the same, and a killed
-    /// holder costs it for a TTL longer at most.
+    /// The release sends the rest of this time to the server. If it cannot be delivered, or the
+    /// process is killed, the key expires one TTL after its last renewal. Then
+    /// [`release`](crate::LockGuard::release) returns an error, and [`run`](Self::run) still
+    /// returns the result of its body. With [`permits`](Self::permits) or [`shared`](Self::shared),
+    /// the server always keeps the place for `min_hold`; if the holder is killed, for a TTL longer
+    /// at most.
     ///
-    /// A caller that has waited needs one more round trip: the server confirms first that it keeps
-    /// the key.
+    /// A caller that has waited needs one more round trip, in which the server confirms that it
+    /// keeps the key.
     ///
     /// # Examples
     ///
@@ -319,19 +319,19 @@ impl LockRequest {
         self
     }
 
-    /// Lets any number of callers hold the lock at once, as long as all of them ask for it like this: readers,
-    /// beside which a request without `shared` is the one writer. By default a lock is exclusive.
+    /// Lets any number of callers with `shared` hold the lock at once: readers. A request without
+    /// `shared` is the writer. By default a lock is exclusive.
     ///
-    /// All callers wait in one queue, first come, first served: readers that come behind a waiting
-    /// writer wait until it has had its turn, and when it ends, all readers up to the next writer
-    /// enter together. Each holder has its own guard, TTL and renewal, and loses its own lock alone.
-    /// Readers that are inside together have the same [fencing
+    /// All callers wait in one queue, first come, first served: readers behind a waiting writer
+    /// wait for it, and when it releases, all readers up to the next writer enter together. Each
+    /// holder has its own guard, TTL and renewal; if one loses its lock, the others are not
+    /// affected. Readers that are inside together have the same [fencing
     /// token](crate::LockGuard::fencing_token); that of a writer is larger than those before it.
     ///
-    /// Beside callers with [`permits`](Self::permits) on one key, the smallest number among those
-    /// inside and the newcomer counts. Where the server hands over no locks (see
+    /// If other callers of the key have [`permits`](Self::permits), the smallest limit of the
+    /// holders and the new caller counts. If the server cannot hand over locks (see
     /// [`Capabilities::hands_over`](crate::Capabilities::hands_over)), readers that overlap may
-    /// keep a writer out.
+    /// starve a writer.
     ///
     /// A request with `permits`, too, for several keys, over a quorum of servers, on a manager with
     /// a [`cohort`](crate::LockManagerBuilder::cohort), or that redeems a ticket, fails with
@@ -355,18 +355,19 @@ impl LockRequest {
         self
     }
 
-    /// Lets at most so many callers hold the lock at once: 1 to 10,000. One is an exclusive lock.
+    /// Lets at most this many callers hold the lock at once, from 1 to 10,000. One is an exclusive
+    /// lock.
     ///
-    /// The number is that of this request: all callers of a key should give the same one. Where
-    /// they differ, the smallest number among those inside and the newcomer counts, so a deployment
-    /// that changes it ends with the new one. Everything else is as with [`shared`](Self::shared):
-    /// one queue for all kinds, and a holder that is killed costs its own TTL. A fencing token does
-    /// not tell the holders of two permits apart.
+    /// All callers of a key should use the same number. If they differ, the smallest limit of the
+    /// holders and the new caller counts, so a rolling deployment that changes it ends with the new
+    /// one. As with [`shared`](Self::shared), there is one queue for all kinds, and a killed holder
+    /// keeps its permit for its TTL at most. All holders have the same fencing token, so a resource
+    /// cannot tell them apart.
     ///
     /// With [`min_hold`](Self::min_hold) it limits a rate: five permits for a minute each are at
-    /// most five starts in any minute, over all processes, also where processes are killed.
+    /// most five starts in any minute, over all processes, even if processes are killed.
     ///
-    /// It is refused where `shared` is refused, and for a number out of its range.
+    /// The combinations that `shared` refuses are refused, too, and so is a number out of range.
     ///
     /// # Examples
     ///
@@ -386,21 +387,21 @@ impl LockRequest {
         self
     }
 
-    /// Takes so many of the [`permits`](Self::permits) at once: the caller counts for as many while
-    /// it holds the lock. 1 by default; at least 1, and at most the number of `permits`. For callers
-    /// that need different shares of one thing: jobs of 1 to 8 GB on a GPU with 16.
+    /// Takes this many of the [`permits`](Self::permits) at once: 1 by default, and at most the
+    /// number of `permits`. Use it if callers need different shares of one resource, such as jobs
+    /// of 1 to 8 GB on a GPU with 16 GB.
     ///
-    /// All of them or none: a caller waits until as many are free. All kinds wait in one queue, first
-    /// come, first served, and nobody passes: behind one that waits for 8 permits, those that need 1
-    /// wait, too, also where 1 is free. So it is not starved by them, and permits may stay unused
-    /// while it waits.
+    /// A caller gets all of its permits or none, and waits until enough are free. The queue is
+    /// first come, first served, and nobody overtakes: behind a caller that waits for 8 permits,
+    /// callers that need 1 wait, too, even if 1 is free. So small callers cannot starve a large
+    /// one, but permits may be unused meanwhile.
     ///
-    /// A process of a version without `take` enters beside such a holder only when all holders that
-    /// take several have left, so no more permits are taken than there are during a deployment.
+    /// During a deployment, a process of a version without `take` enters only after all holders
+    /// that take several permits have left, so permits are never overbooked.
     ///
-    /// Without `permits`, for 0, and for more than there are, the request fails with
-    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and sends nothing. It is
-    /// refused where `permits` is refused.
+    /// Without `permits`, for 0, and for more than `permits`, the request fails with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and sends nothing. So does
+    /// every combination that `permits` refuses.
     ///
     /// # Examples
     ///
@@ -420,9 +421,9 @@ impl LockRequest {
         self
     }
 
-    /// Limits how often a body starts, over all processes: at most `starts` of them, 1 to 10,000, in any
-    /// `per`, at least 10 ms. It is no lock: nothing is held while the body runs, however long it takes, and
-    /// as many may run at once as have started.
+    /// Limits how often a body starts, over all processes: at most `starts` of them, 1 to 10,000,
+    /// in any `per`, at least 10 ms. It is not a lock: nothing is held while the body runs, so
+    /// bodies of any length may overlap.
     ///
     /// The start is when [`acquire`](Self::acquire) returns, or the body of [`run`](Self::run) begins. The
     /// server counts the starts by its clock, in one script for each. A start is not given back, whether the
@@ -430,17 +431,18 @@ impl LockRequest {
     /// server and the start costs that start, for [`io_timeout`](crate::LockManagerBuilder::io_timeout)
     /// longer, or 1 s if that is longer.
     ///
-    /// With [`wait`](Self::wait), callers start in the order in which they came, over all processes; each
-    /// sleeps until its start is free. Without, a call that comes too often is [`LockError::Busy`](crate::LockError::Busy)
-    /// at once, and [`retry_after`](crate::LockError::retry_after) is when the next start is free.
+    /// With [`wait`](Self::wait), callers start in their order of arrival, over all processes; each
+    /// sleeps until its start is free. Without it, a call gets
+    /// [`LockError::Busy`](crate::LockError::Busy) at once if no start is free, and
+    /// [`retry_after`](crate::LockError::retry_after) returns when the next one is free.
     ///
-    /// The guard that `acquire` returns [is not held](crate::LockGuard::is_held): dropping it changes
-    /// nothing, and its fencing token says nothing. Code inside the body is under no lock:
-    /// [`current`](crate::current) sees the one outside.
+    /// The guard that `acquire` returns [is not held](crate::LockGuard::is_held): dropping it
+    /// changes nothing, and its fencing token has no meaning. The body runs under no lock:
+    /// [`current`](crate::current) returns the lock outside of it, if there is one.
     ///
-    /// All callers of a key should give the same rate. Where they differ, the smallest number counts, and
-    /// each start lasts for its own time. A server that forgets its data, or whose clock leaps ahead, forgets
-    /// starts; one whose clock is set back keeps them for longer.
+    /// All callers of a key should use the same rate. If they differ, the smallest number counts,
+    /// and each start counts for its own `per`. A server that loses its data, or whose clock jumps
+    /// ahead, forgets starts. If its clock is set back, starts count for longer.
     ///
     /// It is refused with [`shared`](Self::shared), [`permits`](Self::permits), [`take`](Self::take),
     /// [`min_hold`](Self::min_hold), [`max_hold`](Self::max_hold), [`ttl`](Self::ttl),
@@ -485,11 +487,10 @@ impl LockRequest {
     /// The server names the tick, by its own clock: the last full multiple of the length since 1970
     /// (UTC) before the call, or the next one for a call that is a little early. Two calls that are
     /// less than two and a half minutes apart, or less than a quarter of a tick below ten minutes,
-    /// never both run, at whatever minute and second they come. A caller that waits keeps the tick
-    /// for which it has come.
+    /// never both run, at any minute and second. A waiter keeps the tick of its call.
     ///
-    /// What a runner that is killed leaves is [`tick_missed`](Self::tick_missed).
-    /// [Once per tick](../redlocked/docs/ticks/index.html) has recipes and limits.
+    /// [`tick_missed`](Self::tick_missed) says whether a tick runs again after its runner was
+    /// killed. [Once per tick](../redlocked/docs/ticks/index.html) has recipes and limits.
     ///
     /// It is refused together with [`tick_at`](Self::tick_at), [`shared`](Self::shared),
     /// [`permits`](Self::permits), [`min_hold`](Self::min_hold), [`reentrant`](Self::reentrant),
@@ -514,10 +515,11 @@ impl LockRequest {
         self
     }
 
-    /// As [`tick`](Self::tick), for the tick with this nominal time: the one for which a scheduler
-    /// has started the call, the same in all replicas. For cron expressions, whose ticks are of
-    /// uneven length, and for jobs that come from a queue. To the millisecond; `SystemTime`, and what
-    /// converts to it, as the times of chrono, time and jiff do.
+    /// Runs once per tick, as [`tick`](Self::tick) does, for the tick with this nominal time: the
+    /// time for which a scheduler has started the call, the same in all replicas. Use it for cron
+    /// expressions, whose ticks have different lengths, and for jobs from a queue. The time counts
+    /// to the millisecond. It is a `SystemTime`, or converts to one, as the times of chrono, time
+    /// and jiff do.
     ///
     /// A tick is taken when it was run, or a later one was. A nominal time more than seven days
     /// before the server's time, or more than a day ahead of it, is refused with
@@ -545,8 +547,8 @@ impl LockRequest {
         self
     }
 
-    /// Sets what becomes of a tick whose run has not ended well, because its runner was killed, or
-    /// has lost its lock, or has failed; [`TickMissed::Skip`] by default. Only together with
+    /// Sets whether a tick runs again if its run has not ended well, because its runner was killed,
+    /// lost its lock, or failed; [`TickMissed::Skip`] by default. Only together with
     /// [`tick`](Self::tick) or [`tick_at`](Self::tick_at).
     ///
     /// With [`TickMissed::Retry`] a run has ended well when its guard was
@@ -577,8 +579,8 @@ impl LockRequest {
     }
 
     /// Sets whether the async body of [`run`](Self::run) is stopped when the lock is lost;
-    /// [`OnLost::Cancel`] by default. A sync body cannot be stopped, and returns as if nothing had
-    /// happened, but with [`OnLost::Error`].
+    /// [`OnLost::Cancel`] by default. A sync body cannot be stopped, and the call returns its
+    /// result, except with [`OnLost::Error`].
     ///
     /// # Examples
     ///
@@ -597,28 +599,28 @@ impl LockRequest {
     }
 
     /// Sets whether [`run`](Self::run) and [`run_blocking`](Self::run_blocking) return without
-    /// waiting for the release; by default what the manager says with
-    /// [`default_release_in_background`](crate::LockManagerBuilder::default_release_in_background):
-    /// they wait. Then a call takes one round trip instead of two. A guard has its own
-    /// [`release`](crate::LockGuard::release), and is not concerned.
+    /// waiting for the release; by default as
+    /// [`default_release_in_background`](crate::LockManagerBuilder::default_release_in_background)
+    /// of the manager says, which is false. With `true`, a call takes one round trip instead of
+    /// two. It has no effect on a guard, which has its own [`release`](crate::LockGuard::release).
     ///
     /// The release is sent before the call returns, and the next request of this process follows it
-    /// on the same connection. **Others may not have it yet:** a process that this caller notifies
-    /// may find the lock still held, for about a round trip. So may another manager, also in this
-    /// process, and the next call with one try, when the connection broke in between. Where the
-    /// order matters, wait for the release.
+    /// on the same connection. **Others can race with the release:** a process that this caller
+    /// notifies may find the lock still held, for about a round trip. So may another manager, also
+    /// in this process, and the next call without a wait, if the connection broke in between. If
+    /// the order matters, wait for the release.
     ///
-    /// A release that fails is tried again until the TTL is over, as that of a dropped guard is;
-    /// a loss that the release finds is in metrics and logs.
-    /// The caller itself hands the release to the operating system before the call returns, so the
-    /// process may end next, also by `std::process::exit`. Call
-    /// [`shutdown`](crate::LockManager::shutdown), which waits for the answers, before a process ends
-    /// that may have no connection just then, or many releases under way: a server that cannot
-    /// deliver an answer to a client that is gone may discard what it has not read of this client.
+    /// The manager retries a failed release until the TTL is over, as after a dropped guard. If the
+    /// release detects a loss, only metrics and logs show it. The calling thread writes the release
+    /// to the socket before the call returns, so the process may exit next, also by
+    /// `std::process::exit`. If the connection may be down at that time, or many releases in
+    /// flight, call [`shutdown`](crate::LockManager::shutdown) before, which waits for the answers:
+    /// a server that cannot deliver an answer to a closed connection may discard requests that it
+    /// has not read.
     ///
-    /// A body that runs once waits all the same: its result is stored with the release.
+    /// A body that runs once still waits for its release, which stores its result.
     ///
-    /// With [`OnLost::Error`], whose caller gets what the release finds, it is refused with
+    /// With [`OnLost::Error`], whose caller needs the answer of the release, the request fails with
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples
@@ -666,9 +668,9 @@ impl LockRequest {
 }
 
 impl LockManager {
-    /// A request for the lock on `key`. Nothing is sent before it is acquired. The key on the
-    /// server is the [prefix](crate::LockManagerBuilder::prefix), `lock:` by default, followed by
-    /// `key`.
+    /// Returns a request for the lock on `key`, which sends nothing before it is acquired. The key
+    /// on the server is the [prefix](crate::LockManagerBuilder::prefix), `lock:` by default,
+    /// followed by `key`.
     ///
     /// # Examples
     ///
@@ -686,14 +688,14 @@ impl LockManager {
         LockRequest::new(Some(self.clone()), OneOrMany::One(key.into()))
     }
 
-    /// A request for the locks on all these keys, held as one: one guard, all or nothing.
+    /// Returns a request for the locks on all these keys, held as one: one guard, all or nothing.
     ///
     /// The caller takes each key once, one after the other, in the order of their bytes, not in the
     /// order here: so a caller of `(a, b)` and a caller of `(b, a)` never wait for each other.
     /// [`wait`](LockRequest::wait) covers all keys together. When one cannot be acquired, the
-    /// others are released; the error names its key. When one is lost while the caller waits for
-    /// another, all are released and asked for again within `wait`; with one try the error is
-    /// [`LockError::Lost`](crate::LockError::Lost).
+    /// others are released; the error names its key. If one is lost while the caller waits for
+    /// another, the manager releases all, and tries again within `wait`; without a wait, the error
+    /// is [`LockError::Lost`](crate::LockError::Lost).
     ///
     /// One call to the server takes up to 64 free keys; each key that the caller has to wait for
     /// costs another call. In a Cluster one call takes consecutive keys that share a slot: a common
