@@ -33,13 +33,13 @@ pub(crate) use release::PendingRelease;
 /// A guard of [several keys](crate::LockManager::lock_all) holds all their locks: it counts as lost
 /// as soon as one of them is lost, and releases them together.
 ///
-/// Dropping needs no runtime and never panics. Inside tokio it does not wait for the server: the
-/// release is written to the connection before the drop returns, so the process may end next. A
-/// release that fails continues in the background, and
-/// [`shutdown`](crate::LockManager::shutdown) waits for it: call it before a process ends that may
-/// have no connection then, or that has just dropped many guards. Outside tokio it waits for the server's answer, because the process may end next: one
-/// round trip, at most the [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all
-/// without a connection.
+/// Dropping a guard needs no runtime and never panics. Inside tokio, the drop writes the release to
+/// the connection, and does not wait for the answer; the process may exit next. If the release
+/// fails, the manager retries it in the background, and [`shutdown`](crate::LockManager::shutdown)
+/// waits for it: call it before the process exits, if the connection may be down at that time, or
+/// if many guards were just dropped. Outside tokio, the drop waits for the answer, because the
+/// process may exit next: one round trip, at most the
+/// [`io_timeout`](crate::LockManagerBuilder::io_timeout). Without a connection it does not wait.
 ///
 /// A guard can be moved to another thread, and may outlive the function that acquired it.
 ///
@@ -276,26 +276,25 @@ impl LockGuard {
         self.leases().map(|lease| &**lease.key())
     }
 
-    /// A number that grows with every grant of this lock through this prefix. The protected
-    /// resource compares it, and
+    /// Returns a number that grows with every grant of this lock through this prefix. The protected
+    /// resource
     /// [refuses](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html) a
-    /// write with a smaller number than it has seen: that write comes from a holder that has lost
-    /// the lock.
+    /// write with a smaller number than it has seen, because that write comes from a holder that
+    /// has lost the lock.
     ///
-    /// It is the server's time in microseconds, or the last number plus one where that is larger,
-    /// and below 2^53. So it grows across an expiry, and across a restart without data, a flush and
-    /// a failover unless the server's clock is behind that of before. Two primaries that give locks
-    /// at a time, a split brain, may give one number to two holders. One key that is reached
-    /// through two prefixes has two such numbers, which do not compare. [How far fencing tokens
-    /// go](../redlocked/docs/options/index.html#how-far-fencing-tokens-go)
-    /// says it in full.
+    /// It is the server's time in microseconds, or the last number plus one if that is larger, and
+    /// below 2^53. So it grows across an expiry, and also across a restart without data, a flush
+    /// and a failover, unless the new server's clock is behind the old one. In a split brain, two
+    /// primaries may give the same number to two holders. If callers reach one key through two
+    /// prefixes, their numbers cannot be compared. Details: [How far fencing tokens
+    /// go](../redlocked/docs/options/index.html#how-far-fencing-tokens-go).
     ///
-    /// For several keys it is the largest of their numbers, and larger than the number of every
-    /// earlier holder of one of them. Better give each resource the number of its own key,
-    /// [`fencing_token_of`](Self::fencing_token_of): when a key is deleted while this caller still
+    /// For several keys, this returns the largest of their numbers, which is larger than the number
+    /// of every earlier holder of one of them. But send each resource the number of its own key,
+    /// [`fencing_token_of`](Self::fencing_token_of): if a key is deleted while this caller still
     /// waits for the later keys, another caller may take its lock with a number below this caller's
-    /// largest. Numbers of keys in different slots of a Cluster, or of different keys of a
-    /// [`cohort`](crate::LockManagerBuilder::cohort), do not compare.
+    /// largest. Numbers of keys in different slots of a Cluster, or of different keys with a
+    /// [`cohort`](crate::LockManagerBuilder::cohort), cannot be compared.
     ///
     /// # Examples
     ///
@@ -313,8 +312,8 @@ impl LockGuard {
         self.leases().map(|lease| lease.fence()).max().unwrap_or_default()
     }
 
-    /// The [fencing token](Self::fencing_token) of the lock on `key`, without the prefix; `None`
-    /// for a key that this guard does not hold.
+    /// Returns the [fencing token](Self::fencing_token) of the lock on `key`, which is given
+    /// without the prefix; `None` for a key that this guard does not hold.
     ///
     /// # Examples
     ///
@@ -333,8 +332,9 @@ impl LockGuard {
         self.leases().find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
-    /// For each lock, in the order of their keys, its name and its fencing token: for a resource that
-    /// refuses the writes of earlier holders by itself. The crate `redlocked-sqlx` does it in SQL.
+    /// Returns the name and the fencing token of each lock, in the order of their keys, for a
+    /// resource that refuses the writes of earlier holders. The crate `redlocked-sqlx` does it in
+    /// SQL.
     ///
     /// # Examples
     ///
@@ -374,11 +374,11 @@ impl LockGuard {
         self.leases().next()?.tick().map(time_of)
     }
 
-    /// The tick has failed: with [`TickMissed::Retry`](crate::TickMissed::Retry) its release leaves
-    /// it to the next caller that comes for it. Nothing else changes, and nothing at all with
-    /// [`TickMissed::Skip`](crate::TickMissed::Skip), or for a lock that is for no tick. An annotated
-    /// function, or a body of [`run`](crate::LockRequest::run), that returns an `Err` does this by
-    /// itself.
+    /// Marks the tick as failed: with [`TickMissed::Retry`](crate::TickMissed::Retry), its release
+    /// leaves it to the next caller that asks for it. With
+    /// [`TickMissed::Skip`](crate::TickMissed::Skip), or for a lock without a tick, it has no
+    /// effect. An annotated function, or a body of [`run`](crate::LockRequest::run), that returns
+    /// an `Err` does this by itself.
     ///
     /// # Examples
     ///
@@ -406,8 +406,8 @@ impl LockGuard {
         self.leases().for_each(|lease| lease.fails_tick());
     }
 
-    /// True while the lease lasts on this process's own monotonic clock. The lease ends before the
-    /// server may give the lock to another caller.
+    /// Returns true while the lease lasts on this process's own monotonic clock. The lease ends
+    /// before the server may grant the lock to another caller.
     ///
     /// # Examples
     ///
@@ -469,7 +469,7 @@ impl LockGuard {
         Lost::new(self.engine.is_here().then(|| self.lease_end()))
     }
 
-    /// Why the lock, or the first of several, is no longer held; `None` while it [is
+    /// Returns why the lock, or the first of several, is no longer held; `None` while it [is
     /// held](Self::is_held).
     ///
     /// # Examples
@@ -495,8 +495,8 @@ impl LockGuard {
         self.lost_lease().and_then(|lease| lease.lost_reason())
     }
 
-    /// An error when the lock, or one of several, is no longer held: for `?` before a step that needs
-    /// it.
+    /// Returns an error if the lock, or one of several, is no longer held. Use it with `?` before a
+    /// step that needs the lock.
     ///
     /// # Errors
     ///

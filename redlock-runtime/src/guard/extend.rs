@@ -19,11 +19,12 @@ impl LockGuard {
     /// from now on: even without an answer, [`is_held`](Self::is_held) becomes false before the
     /// server may give the lock to another caller.
     ///
-    /// Without an answer within [`io_timeout`](crate::LockManagerBuilder::io_timeout), or while the
-    /// lock is lost, it is an error. The lease then lasts as long as [`remaining`](Self::remaining)
-    /// says. Later renewals carry the new TTL, which counts when one of them is confirmed; a
-    /// request with [`renew(false)`](crate::LockRequest::renew) has none, so a longer TTL is asked
-    /// for again.
+    /// It returns an error without an answer within
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout), or if the lock is lost. The lease
+    /// then lasts as long as [`remaining`](Self::remaining) says. Later renewals carry the new TTL,
+    /// which counts when the server confirms one of them. A request with
+    /// [`renew(false)`](crate::LockRequest::renew) has no renewals, so the manager requests a
+    /// longer TTL again.
     ///
     /// # Errors
     ///

@@ -23,10 +23,10 @@ impl LockGuard {
     /// Gives the lock away: another process, or a later call, takes it over with
     /// [`LockManager::redeem`](crate::LockManager::redeem), and nobody else has it in between.
     ///
-    /// The lease here ends at once, with [`LostReason::HandedOver`]: a nested call that has joined
-    /// it is stopped. On the server the lock stays taken for `lasts`, without renewal, and counts
-    /// as held: those who wait for it go on waiting. When nobody has redeemed the ticket by then,
-    /// the next waiter gets the lock. A `min_hold` and a `max_hold` end with this hold.
+    /// The lease of this guard ends at once, with [`LostReason::HandedOver`], and a nested call
+    /// that has joined it is stopped. On the server, the lock stays held for `lasts`, without
+    /// renewal, and its waiters keep waiting. If nobody has redeemed the ticket by then, the next
+    /// waiter gets the lock. A `min_hold` and a `max_hold` end with this hold.
     ///
     /// # Errors
     ///
@@ -207,13 +207,13 @@ impl<'a> HandOver<'a> {
         Self { guard }
     }
 
-    /// Gives the lock away, as [`LockGuard::into_ticket`], and the body goes on: it sends the
-    /// ticket, and ends. It does so without the lock. What it returns is returned.
+    /// Gives the lock away, as [`LockGuard::into_ticket`] does, and the body continues without the
+    /// lock: it sends the ticket, and ends. The caller gets the result of the body.
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::into_ticket`]. After [`LockError::InvalidRequest`] the body still has the
-    /// lock, after each other error it has not.
+    /// As [`LockGuard::into_ticket`]. After [`LockError::InvalidRequest`] the body still holds the
+    /// lock; after any other error it does not.
     ///
     /// # Cancel safety
     ///

@@ -28,19 +28,19 @@ use crate::engine::protocol::Run;
 use crate::options::{AtEnd, OnLost};
 
 impl LockGuard {
-    /// Releases the lock, and returns whether it was still held. A lock that another caller holds
-    /// by now stays with it. With [`min_hold`](crate::LockRequest::min_hold) the key stays taken
-    /// until that has passed: [`ReleaseOutcome::Kept`]. The guard of a `reentrant` call leaves the
-    /// release to the outer guard: [`ReleaseOutcome::Joined`]. Several locks are released together, and
-    /// the outcome is [`ReleaseOutcome::AlreadyLost`] when one of them was lost, else
-    /// `Kept` when one of them is kept.
+    /// Releases the lock, and returns whether it was still held. If another caller holds the lock
+    /// by now, that caller keeps it. With [`min_hold`](crate::LockRequest::min_hold) the key stays
+    /// locked until that time has passed, and the outcome is [`ReleaseOutcome::Kept`]. The guard of
+    /// a `reentrant` call leaves the release to the outer guard: [`ReleaseOutcome::Joined`].
+    /// Several locks are released together. The outcome is [`ReleaseOutcome::AlreadyLost`] if one
+    /// of them was lost, otherwise `Kept` if one of them is kept.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when Redis gave no answer in time, or cannot release now (it
-    /// loads its data, cannot save them, has too few replicas), or when fewer than a majority of a
-    /// quorum has released the lock, so that others may find it taken: the reason says what each
-    /// server answered. The release is retried in the background until the TTL has passed.
+    /// [`LockError::Unavailable`] if Redis does not answer in time, or cannot release now (it loads
+    /// its data, cannot save them, has too few replicas), or if fewer than a majority of a quorum
+    /// has released the lock, so that other callers may find it held. The reason has the answer of
+    /// each server. The manager retries the release in the background until the TTL has passed.
     /// [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
