@@ -5,7 +5,7 @@ use super::files::{
     INCLUDED_RELEASE_LUA, MOST_LUA, NOTIFY_PLACE_LOST_LUA, ON_EVENT, ON_REPLY, REENTRANCY, REVOKE_LUA,
     SEEN_FENCES, TAKE_AWAY_LUA, TOGETHER_LUA, WAITING,
 };
-use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
+use super::{CAUSE, EXCLUSION, Edit, FENCES, FEW_COMMANDS, Mutant, PROMPT, TRUE_OUTCOME, edit};
 
 /// A granted number counts although the manager has seen a larger one.
 const NO_REPLY_IS_COMPARED: Edit =
@@ -227,7 +227,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "revoke-takes-the-first-of-them",
         wrong: "An operator who takes one holder's place away ends another holder, too.",
-        violates: EXCLUSION,
+        violates: TRUE_OUTCOME,
         edits: &[edit(
             REVOKE_LUA,
             "if string.sub(one, 1, #revoked + 1) == revoked .. '|' then member = one end",

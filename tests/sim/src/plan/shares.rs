@@ -55,7 +55,7 @@ pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
     }
     let operator = match random.u32(0..12) {
         0 => What::ForceRelease as fn(u8) -> What,
-        1 => What::Revoke,
+        1..=3 => What::Revoke,
         _ => return plan,
     };
     plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), operator(0));
