@@ -141,8 +141,8 @@ pub(crate) enum Command {
     Leader(LeaderArgs),
     /// Takes the lead away from a leader
     ///
-    /// Its body is stopped, and the next candidate leads; the old one stands by again. Shows the
-    /// leader and asks first, as `release` does. Exits with 1 when nobody leads, when the lock is
+    /// Its body is stopped, and the next candidate leads; the old one joins the end of the queue.
+    /// Shows the leader and asks first, as `release` does. Exits with 1 when nobody leads, when the lock is
     /// held by no leader, or the answer is not yes.
     Resign(ConfirmedArgs),
     /// Shows what is known of a body that runs once, or forgets it
@@ -402,8 +402,8 @@ pub(crate) struct ConfirmedArgs {
 pub(crate) struct RunArgs {
     /// The key, without the prefix
     pub(crate) key: String,
-    /// Stands by, runs the command while this process leads, and stands by again when it no longer
-    /// does, or when the command fails. Ends when the command ends with 0
+    /// Waits for the lead, runs the command while this process leads, and waits again when it no
+    /// longer leads, or when the command fails. Exits when the command exits with 0
     #[arg(help_heading = "Leader", long, conflicts_with_all = ["wait", "nonblock", "quiet", "conflict_exit_code", "min_hold", "max_hold", "shared", "permits", "take", "rate", "ticks"])]
     pub(crate) leader: bool,
     /// What `redlocked leader` and other processes show of this leader, such as its address

@@ -112,7 +112,7 @@ impl Candidate {
             term.resign();
         } else if ending.code != 0 && !ending.is_told {
             let failed = HasFailed(ending.code);
-            tell(&format!("{failed}: standing by again"));
+            tell(&format!("{failed}: waiting to lead again"));
             return Err(failed);
         }
         Ok(Ok(ending.code))

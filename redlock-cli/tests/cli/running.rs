@@ -300,7 +300,7 @@ fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds(
     let script = format!("echo run >>{0}; [ $(wc -l <{0}) -gt 1 ] || exit 3", runs.path());
     let ended = said(&server.url(), &["run", "--leader", "loop", "--", "sh", "-c", &script]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert_eq!(ended.err, "redlocked: the command ended with 3: standing by again\n");
+    assert_eq!(ended.err, "redlocked: the command ended with 3: waiting to lead again\n");
     assert_eq!(runs.text(), "run\nrun\n");
     assert!(server.keys().is_empty());
 }

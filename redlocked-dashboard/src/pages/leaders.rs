@@ -19,7 +19,7 @@ pub(super) fn render(base: &str, filter: &str, seen: &Seen<Rows<LeaderRow>>) -> 
                     thead { tr {
                         th scope="col" { "Election" } th scope="col" { "Leader" } th.number scope="col" { "Term" }
                         th.number scope="col" { "Leads for" } th scope="col" { "Announces" }
-                        th.number scope="col" { "Lease left" } th.number scope="col" { "Stand by" }
+                        th.number scope="col" { "Lease left" } th.number scope="col" { "Waiting" }
                     } }
                     tbody {
                         @for LeaderRow { key, leader, standbys } in rows {
@@ -30,7 +30,7 @@ pub(super) fn render(base: &str, filter: &str, seen: &Seen<Rows<LeaderRow>>) -> 
                                 td.number data-label="Leads for" { @if let Some(since) = leader.since() { (since_then(since, at)) } @else { "–" } }
                                 td data-label="Announces" { @if let Some(text) = leader.announced() { (printable(text)) } @else { "–" } }
                                 td.number data-label="Lease left" { (leader.expires_in().map_or_else(|| "no end".to_owned(), span)) }
-                                td.number data-label="Stand by" { (standbys) }
+                                td.number data-label="Waiting" { (standbys) }
                             }
                         }
                     }
