@@ -6,6 +6,7 @@
 //! found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
+mod downgrade;
 mod hand_off;
 mod once;
 mod plain_fence;
