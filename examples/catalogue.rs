@@ -1,5 +1,6 @@
 //! Three processes read a catalogue at the same time, and one replaces it: it waits for those that
-//! read, and who comes after it waits for it.
+//! read, and who comes after it waits for it. Then it becomes a reader, and no other writer comes
+//! between: it reads what it has written, and the next reader enters beside it.
 //!
 //! ```text
 //! cargo run --example catalogue         # or REDIS_URL=redis://…
@@ -44,14 +45,20 @@ fn read(shop: &str, file: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// In two steps: between them, the file is of no use to a reader.
-#[distributed_lock(key = "catalogue:{shop}", wait = "30s")]
+/// In two steps: between them, the file is of no use to a reader. Then it reads the file itself, and
+/// keeps the lock until its parent writes a line.
+#[distributed_lock(key = "catalogue:{shop}", guard = lock, wait = "30s")]
 fn replace(shop: &str, file: &Path) -> Result<(), Failed> {
     let mut catalogue = File::create(file)?;
     writeln!(catalogue, "the second catalogue of {shop}")?;
     sleep(Duration::from_millis(200));
     write!(catalogue, "{END}")?;
     println!("has replaced it");
+    lock.downgrade_blocking()?;
+    if !fs::read_to_string(file)?.starts_with(&format!("the second catalogue of {shop}")) {
+        return Err("another one has written in between".into());
+    }
+    io::stdin().read_line(&mut String::new())?;
     Ok(())
 }
 
@@ -94,11 +101,8 @@ impl Worker {
     }
 
     fn go_on(&mut self) -> Result<(), Failed> {
-        // The writer reads nothing, and may have ended: its status tells.
-        if let Some(Err(error)) = self.input.take().map(|mut input| writeln!(input))
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            return Err(error.into());
+        if let Some(mut input) = self.input.take() {
+            writeln!(input)?;
         }
         if self.process.wait()?.success() { Ok(()) } else { Err("a worker has failed".into()) }
     }
@@ -161,14 +165,17 @@ fn run(url: &str, file: &Path) -> Result<(), Failed> {
         reader.go_on()?;
     }
     // Each process prints to a pipe of its own, so the two lines may arrive in either order. The
-    // reader reads what the writer wrote, so the writer has had the lock first.
+    // reader reads what the writer wrote, so the writer has had the lock first. The writer has not ended:
+    // it has become a reader.
     let lines = [next(&said)?, next(&said)?];
     if !lines.iter().any(|(name, line)| *name == "web-4" && line.contains("second")) {
         return Err("the reader that came after the writer did not wait for it".into());
     }
     writer.go_on()?;
     late.go_on()?;
-    println!("three processes read together, the writer waited for them, and nobody read half a catalogue");
+    println!(
+        "three processes read together, the writer waited for them, then it read beside web-4: nobody read half a catalogue"
+    );
     locks.shutdown_blocking(Duration::from_secs(5))?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! [`LockGuard`]: a held lock, or several that are held as one.
 
+mod downgrade;
 mod extend;
 mod hand_over;
 mod lost;

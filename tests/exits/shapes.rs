@@ -33,7 +33,7 @@ type AsyncWork = for<'a> fn(&'a LockManager, &'a Call) -> Ends<'a>;
 type SyncWork = fn(&LockManager, &Call);
 
 /// What is called in an async function.
-pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
+pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 15] = [
     ("attribute", |locks, call| Box::pin(async { attribute(locks, &call.name).await.unwrap() })),
     ("attribute_shared", |locks, call| {
         Box::pin(async { attribute_shared(locks, &call.name).await.unwrap() })
@@ -60,6 +60,18 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
     }),
     ("permit_dropped", |locks, call| {
         Box::pin(async { drop(one(locks, call).permits(3).acquire().await.unwrap()) })
+    }),
+    // Whether the server has it as a shared lock is not known when the process ends.
+    ("downgrade_dropped", |locks, call| {
+        Box::pin(async {
+            let guard = one(locks, call).acquire().await.unwrap();
+            let mut downgrade = Box::pin(guard.downgrade());
+            let polled =
+                std::future::poll_fn(|cx| std::task::Poll::Ready(downgrade.as_mut().poll(cx).is_ready()));
+            let _ = polled.await;
+            drop(downgrade);
+            drop(guard);
+        })
     }),
     ("many_dropped_then_shutdown", |locks, call| {
         Box::pin(async {
@@ -106,7 +118,7 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 14] = [
 ];
 
 /// What is called in a sync function.
-pub(crate) const SYNC_WORKS: [(&str, SyncWork); 6] = [
+pub(crate) const SYNC_WORKS: [(&str, SyncWork); 7] = [
     ("attribute", |locks, call| attribute_sync(locks, &call.name).unwrap()),
     ("by_hand", |locks, call| {
         one(locks, call).release_in_background(true).run_value_blocking(|_| ()).unwrap();
@@ -117,6 +129,10 @@ pub(crate) const SYNC_WORKS: [(&str, SyncWork); 6] = [
     ("dropped", |locks, call| drop(one(locks, call).acquire_blocking().unwrap())),
     ("several_dropped", |locks, call| drop(several(locks, call).acquire_blocking().unwrap())),
     ("reader_dropped", |locks, call| drop(one(locks, call).shared().acquire_blocking().unwrap())),
+    ("downgraded_dropped", |locks, call| {
+        let guard = one(locks, call).acquire_blocking().unwrap();
+        guard.downgrade_blocking().unwrap();
+    }),
 ];
 
 type AsyncPlace = fn(AsyncWork, Call);

@@ -222,6 +222,12 @@ fn counted_locks_need_no_rule_of_their_own() {
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
     drop(waiter.join().unwrap().unwrap());
+    let writer = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    let request = others.lock("k").shared().wait(LIMIT);
+    let reader = thread::spawn(move || request.acquire_blocking());
+    eventually("the reader is queued", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    writer.downgrade_blocking().unwrap();
+    drop(reader.join().unwrap().unwrap());
     let denied: Vec<redis::Value> = server.run("ACL LOG");
     assert!(denied.is_empty(), "{denied:?}");
 }

@@ -1,10 +1,15 @@
 //! Redis, the network or another client misbehaves: each case on a real server.
 
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, dropped_before_its_reply, eventually};
+use kit::{
+    DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, dropped_before_its_reply, eventually, runtime,
+};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 #[track_caller]
@@ -444,6 +449,49 @@ fn a_lost_reply_is_answered_by_asking_again() {
     let guard = waiter.join().unwrap();
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     assert!(server.keys().is_empty());
+}
+
+/// The server has done it, or not, when the connection breaks.
+#[test]
+fn a_downgrade_whose_reply_is_lost_is_sent_again_and_one_that_is_left_holds_either_kind() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let (locks, others) = (LockManager::builder(proxy.url()).io_timeout(LIMIT), connect(&server));
+    let locks = locks.connect_blocking().unwrap();
+    let is_shared = |others: &LockManager| {
+        others.inspect_blocking("k").unwrap().is_some_and(|info| info.limit().is_none())
+    };
+    for leaves in [false, true] {
+        let guard = Arc::new(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+        assert!(!is_shared(&others));
+        proxy.hold_replies(true);
+        if leaves {
+            let mut call = Box::pin(guard.downgrade());
+            let mut polled =
+                || runtime().block_on(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())));
+            eventually("the server has executed it", || !polled() && is_shared(&others));
+            drop(call);
+        } else {
+            let caller = thread::spawn({
+                let guard = Arc::clone(&guard);
+                move || guard.downgrade_blocking()
+            });
+            eventually("the server has executed it", || is_shared(&others));
+            proxy.cut();
+            proxy.hold_replies(false);
+            assert_eq!(caller.join().unwrap(), Ok(()));
+        }
+        proxy.cut();
+        proxy.hold_replies(false);
+        assert!(guard.is_held());
+        drop(others.lock("k").shared().acquire_blocking().unwrap());
+        assert!(others.lock("k").acquire_blocking().is_err_and(|error| error.is_busy()));
+        let guard = Arc::into_inner(guard).unwrap();
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    drop(others.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    drop((locks, others));
+    server.assert_nothing_left();
 }
 
 #[test]

@@ -190,6 +190,30 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     others.lock("free").run_value_blocking(|_| ()).unwrap();
 }
 
+/// It frees something: readers that wait.
+#[test]
+fn a_full_server_lets_readers_in_beside_a_writer_that_becomes_one() {
+    let server = RedisServer::start();
+    let (locks, others) = (connect(&server), connect(&server));
+    let guard = locks.lock("k").ttl(SECOND).acquire_blocking().unwrap();
+    let reader = thread::spawn({
+        let request = others.lock("k").shared().ttl(MINUTE).wait(LIMIT);
+        move || request.acquire_blocking()
+    });
+    eventually("it waits", || waiters(&server) == 1);
+    fill(&server);
+    let start = Instant::now();
+    guard.downgrade_blocking().unwrap();
+    let reader = reader.join().unwrap().unwrap();
+    assert_eq!(reader.fencing_token(), guard.fencing_token());
+    eventually("renewals are due", || start.elapsed() > 2 * SECOND);
+    assert!(guard.is_held() && reader.is_held());
+    for guard in [guard, reader] {
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+    }
+    eventually("no key is left", || server.keys().iter().all(|key| key.contains("%clock")));
+}
+
 #[distributed_lock(key = "{key}", manager = locks)]
 fn unfenced_of(locks: &LockManager, key: &str) -> Result<(), LockError> {
     Ok(())

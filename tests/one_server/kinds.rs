@@ -13,9 +13,14 @@ const PAGE: &str = include_str!("../../docs/which-tool.md");
 type Act<T> = fn(&LockManager, &RedisServer, &str) -> T;
 
 /// What has the key, as the rows of the page name it, in their order.
-const HOLDERS: [(&str, Act<Holds>); 9] = [
+const HOLDERS: [(&str, Act<Holds>); 10] = [
     ("exclusive", |locks, _, key| Holds::Guard(locks.lock(key).acquire_blocking().unwrap())),
     ("`shared`", |locks, _, key| Holds::Guard(locks.lock(key).shared().acquire_blocking().unwrap())),
+    ("`downgrade`", |locks, _, key| {
+        let guard = locks.lock(key).acquire_blocking().unwrap();
+        guard.downgrade_blocking().unwrap();
+        Holds::Guard(guard)
+    }),
     ("`permits", |locks, _, key| Holds::Guard(locks.lock(key).permits(2).acquire_blocking().unwrap())),
     ("a ticket", |locks, _, key| {
         let guard = locks.lock(key).acquire_blocking().unwrap();

@@ -1,6 +1,8 @@
 //! Who is inside at once: readers, writers, and the holders of permits; on `memory://`, on a server
 //! and in a Cluster alike, with managers of each mode of `behaviour`.
 
+mod downgrade;
+
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

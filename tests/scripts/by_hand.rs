@@ -120,6 +120,7 @@ impl Scripts {
             "expire_counted",
             "release_counted",
             "revoke",
+            "downgrade",
             "acquire_once",
             "finish",
             "renew_once",
@@ -291,6 +292,18 @@ impl Scripts {
             (false, false) => self.call_for(caller, ["renew", "renew"], "", ttl, "0"),
         };
         answer == Value::Int(1)
+    }
+
+    /// It has the lock alone, with this fencing token, and has it beside others from now on. Returns the fencing token of
+    /// all that are inside, or 0 when it is not.
+    pub(crate) fn downgrade(&mut self, caller: &Caller, fence: u64) -> u64 {
+        let (ttl, fence) = (caller.ttl.to_string(), fence.to_string());
+        let place_kind = if caller.fenced { "" } else { "unfenced" };
+        let arguments = [&*caller.token, &*ttl, &*fence, &*caller.inbox, &*ttl, "", "n0", place_kind];
+        match self.call("downgrade", &arguments) {
+            Value::Int(phase) => phase.unsigned_abs(),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn force_release(&mut self) -> Value {

@@ -913,3 +913,89 @@ pub(crate) fn one_that_takes_more_than_those_inside_allow_waits_for_the_last_of_
         assert!(matches!(answer, Answer::Busy { left: 4000..=5001, .. }), "{how}: {answer:?}");
     }
 }
+
+#[test]
+pub(crate) fn one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it() {
+    let mut scripts = scripts(&["one", "two"]);
+    let (writer, fence) = scripts.inside(1, LONG, "one");
+    let (reader, _) = scripts.waiting(0, LONG, "two");
+    let (of_two, _) = scripts.waiting(3, LONG, "two");
+    let (next, _) = scripts.waiting(1, LONG, "two");
+    let (behind, _) = scripts.waiting(0, LONG, "one");
+    let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &writer.place()]);
+    assert!(scripts.pushes("two").iter().all(|(kind, ..)| kind == "next"));
+    // Neither another token, nor one that waits, nor this one once it is out.
+    let strange = scripts.caller(1, LONG, "one");
+    assert_eq!([&strange, &reader].map(|caller| scripts.downgrade(caller, fence)), [0, 0]);
+    scripts.only_inside(&[&writer]);
+    for _ in 0..2 {
+        assert_eq!(scripts.downgrade(&writer, fence), fence);
+        let state = scripts.only_inside(&[&writer, &reader, &of_two]);
+        assert_eq!((state.phase(), state.waiting.len()), (fence, 2), "{state:?}");
+        assert!(state.inside[&writer.token] > 9_000 && state.inside[&reader.token] <= 1_001, "{state:?}");
+        assert!(state.px > 10_000, "{state:?}");
+    }
+    let granted = scripts.pushes("two").into_iter().filter(|(kind, ..)| kind == "granted");
+    let granted: Vec<_> = granted.map(|(_, token, phase)| (token, phase.unsigned_abs())).collect();
+    assert_eq!(granted, [(reader.token.clone(), fence), (of_two.token.clone(), fence)]);
+    // It is one of several from now on, for requests of either kind.
+    let shared = Caller { number: 0, ..writer.clone() };
+    assert!(scripts.stay(&shared, LONG, false) && scripts.watch(&writer, fence) > 0);
+    assert!(!scripts.stay(&writer, LONG, false), "it does not have the lock alone");
+    assert!(scripts.leave(&shared) && scripts.downgrade(&writer, fence) == 0);
+    assert!(scripts.leave(&of_two) && scripts.leave(&reader));
+    scripts.only_inside(&[&next]);
+    assert!(scripts.leave(&next));
+    scripts.only_inside(&[&behind]);
+    assert!(scripts.leave(&behind));
+    assert_eq!(scripts.server.keys(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn one_that_is_downgraded_leaves_nothing_of_what_was_before() {
+    let mut scripts = scripts(&["one{5}", "one{7}", "two"]);
+    // The members of a lock that was deleted, and the claim of a process that was granted the lock.
+    let (heavy, _) = scripts.inside(2, LONG, "two");
+    let _: u32 = scripts.run(&["DEL", LOCK]);
+    let (writer, fence) = scripts.inside(1, LONG, "one{7}");
+    let (reader, _) = scripts.waiting(0, LONG, "two");
+    let (second, _) = scripts.waiting(0, LONG, "two");
+    let _: u32 = scripts.run(&["ZADD", HOLDERS, "99999999999999", &heavy.place().replace("|10000|", "|2|")]);
+    let _: String = scripts.run(&["SET", CLAIM, "two", "PX", "60000"]);
+    // A place of its own under another tag, and one as its kind has it.
+    let older = Caller { inbox: "one{5}".to_owned(), ..writer.clone() };
+    for place in [older.place(), writer.place()] {
+        let _: u32 = scripts.run(&["ZADD", QUEUE, "1", &place]);
+    }
+    assert_eq!(scripts.downgrade(&writer, fence), fence);
+    let state = scripts.only_inside(&[&writer, &reader, &second]);
+    assert!(state.waiting.is_empty(), "{state:?}");
+    assert!(!scripts.run::<bool>(&["EXISTS", CLAIM]));
+}
+
+#[test]
+pub(crate) fn one_without_a_fencing_token_draws_it_when_it_is_downgraded() {
+    let mut scripts = scripts(&["one"]);
+    let writer = Caller { fenced: false, ..scripts.caller(1, LONG, "one") };
+    assert_eq!(scripts.ask(&writer, "join"), Answer::Inside { fence: 0 });
+    assert!(scripts.stay(&writer, 2 * LONG, false));
+    // It has asked again meanwhile, and has a place behind another one.
+    let (next, _) = scripts.waiting(1, LONG, "one");
+    let _: u32 = scripts.run(&["ZADD", QUEUE, "9999999999999999", &writer.place()]);
+    let phase = scripts.downgrade(&writer, 0);
+    let state = scripts.only_inside(&[&writer]);
+    assert!(phase > 0 && state.phase() == phase && state.waiting == [next.token], "{state:?}");
+    assert_eq!(scripts.downgrade(&writer, 0), phase, "it draws none again");
+    // A request that comes late does not shorten its lease.
+    let brief = Caller { ttl: 100, ..writer.clone() };
+    scripts.downgrade(&brief, 0);
+    let long = Caller { ttl: 4 * LONG, ..writer.clone() };
+    let state = scripts.only_inside(&[&writer]);
+    assert!(state.inside[&writer.token] > 19_000, "{state:?}");
+    scripts.downgrade(&long, 0);
+    let state = scripts.only_inside(&[&writer]);
+    assert!(
+        state.inside[&writer.token] > 39_000 && state.px >= state.inside[&writer.token] + 100,
+        "{state:?}"
+    );
+}

@@ -429,6 +429,18 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             let arguments = [&token, "20000", "exactly", "a", "", "", "n0"];
             other("expire_counted", "reader", Effect::Nothing, &all_keys(), &arguments)
         }],
+        "downgrade" => &[
+            |w| downgrade(w, held),
+            |w| downgrade(w, held_with_queue),
+            |w| downgrade(w, held_with_readers),
+            |w| downgrade(w, held_with_one_dead),
+            // The answer to an earlier one was lost.
+            |w| {
+                let earlier = downgrade(w, held_with_readers);
+                w.run(&earlier).unwrap();
+                other("downgrade", "holder", Effect::Nothing, &all_keys()[..5], &texts(&earlier.arguments))
+            },
+        ],
         "release" => &[
             |w| release(w, held, "holder", "0"),
             |w| release(w, held_with_queue, "holder", "0"),
@@ -694,6 +706,17 @@ fn of_the_holder(w: &mut World, there: fn(&mut World), script: &'static str, beh
     other(script, "holder", Effect::Nothing, &all_keys(), &arguments)
 }
 
+fn texts(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+fn downgrade(w: &mut World, there: fn(&mut World)) -> Request {
+    there(w);
+    let token = w.who("holder").token.clone();
+    let arguments = [&token, TTL, "1700000000000001", "a", TTL, "", "n0", ""];
+    other("downgrade", "holder", Effect::Nothing, &all_keys()[..5], &arguments)
+}
+
 fn leaving(w: &mut World, there: fn(&mut World), script: &'static str) -> Request {
     there(w);
     other(script, "holder", Effect::Leaves, &[LOCK], &[&token("holder")])
@@ -884,5 +907,11 @@ fn each_other_script_is_safe_to_fail_at_each_of_its_commands() {
 /// For the mistakes that these find.
 pub(crate) fn those_that_enter_and_leave() {
     let wrong = wrong_in(&["acquire_counted", "release"].map(str::to_owned), 1);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As `those_that_enter_and_leave`.
+pub(crate) fn those_that_downgrade() {
+    let wrong = wrong_in(&["downgrade".to_owned()], 1);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

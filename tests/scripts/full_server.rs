@@ -153,6 +153,19 @@ fn cases(script: &str) -> Vec<Case> {
             let ends = [OURS, "5000", "exactly", INBOX, "0", "", "n2"];
             vec![case("inside", &[counted, inside], KEYS, &ends, IsDone)]
         }
+        "downgrade" => {
+            let downgrades = [OURS, "20000", "1790000000000000", INBOX, "10000", "", "n0", ""];
+            let reader = format!("{OTHER}|10000|{INBOX}|n0");
+            let reader: &[&str] = &["ZADD", QUEUE, "1790000000000000", &reader];
+            let member = format!("{OURS}|0|{INBOX}");
+            let inside: &[&str] = &["ZADD", HOLDERS, TICK_TIME, &member];
+            let shared: &[&str] = &["SET", LOCK, "%holders|0|1790000000000000", "PX", "200000000000000"];
+            vec![
+                case("its own lock", &[held], KEYS, &downgrades, IsDone),
+                case("a lock with a reader that waits", &[marked, reader], KEYS, &downgrades, IsDone),
+                case("once more", &[shared, inside, reader], KEYS, &downgrades, IsDone),
+            ]
+        }
         "pass_on" => {
             let passes = [OURS, "20000", "", INBOX, "", OTHER];
             vec![case("its own lock", &[held], &KEYS[..4], &passes, IsDone)]

@@ -580,6 +580,91 @@ const MISTAKES: &[Mistake] = &[
         "ARGV[4] + ARGV[2] + GRACE\nredis.call('PEXPIRE', key, string.format('%.0f', lasts))",
         once::a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once,
     ),
+    // A lock that is held alone, and beside others from then on.
+    mistake(
+        "commands/downgrade",
+        "if holder == token then",
+        "if holder then",
+        counted::one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it,
+    ),
+    mistake(
+        "commands/downgrade",
+        "if not score then return 0 end",
+        "score = score or 0",
+        counted::one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it,
+    ),
+    mistake(
+        "commands/downgrade",
+        "phase = fence ~= '0' and fence or ",
+        "phase = ",
+        counted::one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it,
+    ),
+    mistake(
+        "commands/downgrade",
+        "if admit_waiters(0) == false then return {3} end",
+        "",
+        counted::one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it,
+    ),
+    mistake(
+        "commands/downgrade",
+        "written, limit, inside = '%holders|' .. number .. '|' .. phase, number, 1",
+        "written, limit, inside = '%holders|' .. number .. '|' .. phase, number, 0",
+        counted::one_that_is_downgraded_lets_in_those_in_front_that_have_room_beside_it,
+    ),
+    mistake(
+        "commands/downgrade",
+        "local leaves = true",
+        "local leaves = false",
+        counted::one_that_is_downgraded_leaves_nothing_of_what_was_before,
+    ),
+    mistake(
+        "commands/downgrade",
+        "  redis.pcall('DEL', claim)",
+        "",
+        counted::one_that_is_downgraded_leaves_nothing_of_what_was_before,
+    ),
+    mistake(
+        "commands/downgrade",
+        "  redis.call('DEL', holders)\n  redis.call('ZADD', holders, 'XX', '0', '')",
+        "  redis.call('DEL', claim)",
+        counted::one_that_is_downgraded_leaves_nothing_of_what_was_before,
+    ),
+    mistake(
+        "commands/downgrade",
+        "redis.call('ZREM', queue, token",
+        "redis.call('ZREM', queue, place_ttl",
+        counted::one_without_a_fencing_token_draws_it_when_it_is_downgraded,
+    ),
+    mistake(
+        "commands/downgrade",
+        "math.max(now_ms() + ttl + 1, math.floor(score))",
+        "now_ms() + ttl + 1",
+        counted::one_without_a_fencing_token_draws_it_when_it_is_downgraded,
+    ),
+    mistake(
+        "commands/downgrade",
+        "  extend_counted(ends - now_ms(), false, redis.call('PTTL', lock))",
+        "",
+        counted::one_without_a_fencing_token_draws_it_when_it_is_downgraded,
+    ),
+    mistake(
+        "commands/downgrade",
+        "math.max(tonumber(ttl), without_grace(redis.call('PTTL', lock), grace))",
+        "ttl",
+        counted::one_without_a_fencing_token_draws_it_when_it_is_downgraded,
+    ),
+    mistake(
+        "commands/downgrade",
+        "  redis.call('DEL', holders)\n  redis.call('ZADD', holders, 'XX', '0', '')",
+        "  redis.call('ZADD', holders, 'XX', '0', '')\n  redis.call('DEL', holders)",
+        full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
+    ),
+    mistake(
+        "commands/downgrade",
+        "  redis.call('PEXPIRE', holders, redis.call('PTTL', holders))",
+        "",
+        full_server::on_a_full_server_each_script_frees_what_it_releases_and_changes_nothing_where_it_is_refused,
+    ),
 ];
 
 /// Those that matter where a command fails.
@@ -589,6 +674,12 @@ const WHERE_ONE_FAILS: &[Mistake] = &[
         "return redis.error_reply('TRYAGAIN the server has refused to count a caller')",
         "",
         failing::those_that_enter_and_leave,
+    ),
+    mistake(
+        "commands/downgrade",
+        "    redis.call('DEL', holders)\n    return expires",
+        "    return expires",
+        failing::those_that_downgrade,
     ),
     mistake(
         "includes/add_holders",
@@ -646,6 +737,15 @@ fn each_mistake_where_an_operator_takes_a_lock_away_is_found() {
     let of_operators = MISTAKES.iter().filter(|mistake| names.contains(&mistake.name()));
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_operators.filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
+/// As `each_mistake_in_the_scripts_is_found`, for a lock that is downgraded, which is found in a moment.
+#[test]
+fn each_mistake_in_a_downgrade_is_found() {
+    let of_downgrades = MISTAKES.iter().filter(|mistake| mistake.name() == "downgrade");
+    let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
+    let survivors: Vec<_> = of_downgrades.filter(survives).map(|mistake| mistake.edit).collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
 }
 

@@ -23,6 +23,8 @@ enum Step {
     Leave,
     /// An operator ends one of those that are inside.
     Revoke,
+    /// One that has it alone, or has been downgraded before.
+    Downgrade,
     GiveUp,
     Again,
     /// One that is inside asks once more.
@@ -34,7 +36,7 @@ enum Step {
 }
 
 /// As often as they stand here.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 20] = [
     Step::New,
     Step::New,
     Step::New,
@@ -44,6 +46,8 @@ const STEPS: [Step; 18] = [
     Step::Leave,
     Step::Leave,
     Step::Revoke,
+    Step::Downgrade,
+    Step::Downgrade,
     Step::Again,
     Step::Again,
     Step::GiveUp,
@@ -61,6 +65,10 @@ struct Run {
     callers: HashMap<String, Caller>,
     /// The largest fencing token that an exclusive holder had, and the last phase.
     fences: [u64; 2],
+    /// The fencing token of the exclusive holder, if it has one.
+    fence: Option<(String, u64)>,
+    /// The phase that began with the downgrade of one that had this fencing token.
+    downgraded: u64,
 }
 
 impl Run {
@@ -90,7 +98,9 @@ impl Run {
         inside.sort();
         let caller = match step {
             Step::New => Some(self.new_caller()),
-            Step::Leave | Step::Revoke | Step::Repeat | Step::Stay | Step::End => self.one_of(&inside),
+            Step::Leave | Step::Revoke | Step::Downgrade | Step::Repeat | Step::Stay | Step::End => {
+                self.one_of(&inside)
+            }
             Step::GiveUp | Step::Again => self.one_of(&before.waiting),
             Step::Sleep | Step::Delete => None,
         };
@@ -110,6 +120,22 @@ impl Run {
                 let answer = self.scripts.revoke(caller, inbox);
                 // Its lease may have ended since it was seen.
                 assert!(answer == is_one_of_several || answer == 0 && before.inside[&caller.token] < 10);
+            }
+            (Step::Downgrade, Some(caller)) if caller.number > 1 => return None,
+            (Step::Downgrade, Some(caller)) => {
+                let known = self.fence.as_ref().filter(|(token, _)| *token == caller.token);
+                let fence = known.map_or(0, |(_, fence)| *fence);
+                let phase = self.scripts.downgrade(caller, fence);
+                if phase > 0 && caller.number == 1 {
+                    assert!(fence == 0 || phase == fence, "{phase} in place of {fence}");
+                    self.downgraded = phase;
+                }
+                if phase > 0 {
+                    let downgraded = Caller { number: 0, weight: 1, ..caller.clone() };
+                    self.callers.insert(caller.token.clone(), downgraded);
+                }
+                // Its lease may have ended since it was seen.
+                assert!(phase > 0 || before.inside[&caller.token] < 10, "{caller:?}");
             }
             (Step::Stay, Some(caller)) => {
                 let ttl = if self.random.percent(50) { 30 } else { caller.ttl };
@@ -223,7 +249,8 @@ impl Change<'_> {
         is(self.numbers(run) != [1], "an exclusive one is counted")?;
         // One number for each phase, above all before.
         let phase = after.phase();
-        is(phase > run.fences[0], "the phase is not above an exclusive fencing token before it")?;
+        let is_above = phase > run.fences[0] || phase == run.downgraded && phase == run.fences[0];
+        is(is_above, "the phase is not above an exclusive fencing token before it")?;
         // A lease may have ended meanwhile, and its holder have entered again.
         let stays = |(token, left): (&String, &i64)| *left > self.passed && after.inside.contains_key(token);
         let goes_on = before.is_counted() && before.inside.iter().any(stays);
@@ -249,6 +276,7 @@ impl Change<'_> {
         {
             is(*fence > run.fences[1], "an exclusive fencing token is not above those before it")?;
             run.fences[0] = run.fences[0].max(*fence);
+            run.fence = Some((caller.token.clone(), *fence));
         }
         Ok(())
     }
@@ -300,7 +328,7 @@ impl Change<'_> {
             let most = (run.callers[token].ttl as i64).min(CLAIM_LASTS) + 1;
             is(after.inside[token] <= most, "a granted lock lasts for longer than a claim")?;
         }
-        if let (Step::Repeat | Step::Stay, Some(caller)) = (done.step, &done.caller) {
+        if let (Step::Repeat | Step::Stay | Step::Downgrade, Some(caller)) = (done.step, &done.caller) {
             let left = before.inside[&caller.token] - self.passed;
             let kept = after.inside.get(&caller.token).copied().unwrap_or(0);
             is(kept >= left - 2 || left <= 2, "a repeated request has shortened a lease")?;
@@ -312,7 +340,8 @@ impl Change<'_> {
     fn check_room(&self, run: &Run) -> Result<(), &'static str> {
         let Self { before, done, after, .. } = self;
         let first = after.waiting.first().filter(|token| self.is_sure() && run.listens(token));
-        let frees = matches!(done.step, Step::Leave | Step::Revoke | Step::GiveUp | Step::Again);
+        let frees =
+            matches!(done.step, Step::Leave | Step::Revoke | Step::Downgrade | Step::GiveUp | Step::Again);
         if let (Some(first), true) = (first, frees) {
             let (number, numbers) = (run.number(first), self.numbers(run));
             let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
@@ -366,7 +395,14 @@ pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
     let mut counts: HashMap<String, u64> = HashMap::new();
     for seed in seeds {
         scripts.forget_all();
-        let mut run = Run { scripts, random: Random::new(seed), callers: HashMap::new(), fences: [0; 2] };
+        let mut run = Run {
+            scripts,
+            random: Random::new(seed),
+            callers: HashMap::new(),
+            fences: [0; 2],
+            fence: None,
+            downgraded: 0,
+        };
         for at in 0..steps {
             let before = run.scripts.state();
             let step =
@@ -407,7 +443,7 @@ pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
             "seed {seed}: {state:?}"
         );
     }
-    assert!(counts.len() == 10, "each kind of step was taken: {counts:?}");
+    assert!(counts.len() == 11, "each kind of step was taken: {counts:?}");
 }
 
 #[test]

@@ -94,6 +94,29 @@ async fn a_lock_that_several_hold_elsewhere_lets_in_as_many_as_fit() {
     assert!(node.holders("k").is_empty());
 }
 
+/// As on a server: a test sees the readers beside the writer that has become one, and takes the lock from all.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_downgraded_lets_readers_in_and_is_lost_with_theirs() {
+    let locks = manager().await;
+    let node = locks.testing().unwrap();
+    let guard = locks.lock("k").ttl(SECOND).acquire().await.unwrap();
+    assert!(node.hold_shared("k", "shop::read").unwrap_err().is_busy());
+    let (reader, downgraded) =
+        tokio::join!(locks.lock("k").shared().wait(5 * SECOND).acquire(), guard.downgrade());
+    let (reader, ()) = (reader.unwrap(), downgraded.unwrap());
+    let elsewhere = node.hold_shared("k", "shop::read").unwrap();
+    assert!(node.hold("k", "shop::write").unwrap_err().is_busy());
+    assert_eq!(node.holders("k").len(), 3);
+    // It is renewed as before.
+    sleep(3600 * SECOND).await;
+    assert!(guard.is_held() && node.holders("k").len() == 3);
+    node.take_away("k");
+    assert_eq!(guard.lost().await, LostReason::KeyChanged);
+    assert_eq!(reader.lost().await, LostReason::KeyChanged);
+    assert!(node.holders("k").is_empty());
+    drop(elsewhere);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_a_lock_that_is_held_elsewhere_when_that_ends() {
     let locks = manager().await;

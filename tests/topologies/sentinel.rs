@@ -67,6 +67,37 @@ fn starts_of_a_rate_and_the_holders_that_are_left_outlive_a_failover() {
     assert!(locks.lock("gpu").permits(2).acquire_blocking().unwrap_err().is_busy());
 }
 
+/// Both go on over the next primary, and no writer fits between.
+#[test]
+fn a_writer_that_became_a_reader_is_one_on_the_next_primary() {
+    let group = SentinelGroup::start();
+    let connect = || LockManager::connect_blocking(group.url()).unwrap();
+    let (locks, others) = (connect(), connect());
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    guard.downgrade_blocking().unwrap();
+    let reader = others.lock("k").shared().ttl(1000 * SECOND).acquire_blocking().unwrap();
+    assert_eq!(reader.fencing_token(), guard.fencing_token());
+    eventually("the replicas have both", || {
+        group.servers.iter().all(|server| server.run::<i32>("ZCARD lock:k%queue%holders") == 2)
+    });
+    let before = group.primary().port();
+    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.wait_for_another_primary_than(before);
+    // For a moment the old primary still acts as one.
+    for (locks, key) in [(&locks, "here"), (&others, "there")] {
+        eventually("locks are where the primary is", || {
+            let _probe = locks.lock(key).wait(LIMIT).acquire_blocking().unwrap();
+            group.primary().keys().contains(&format!("lock:{key}"))
+        });
+    }
+    assert!(guard.is_held() && reader.is_held());
+    assert!(others.lock("k").acquire_blocking().is_err_and(|error| error.is_busy()));
+    for guard in [guard, reader] {
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    drop(others.lock("k").acquire_blocking().unwrap());
+}
+
 /// Fails over after the primary vanishes: it closes its connections, or falls silent.
 fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
     let mut group = SentinelGroup::start();

@@ -75,6 +75,11 @@ fn over_a_quorum_there_is_no_ticket_and_the_lock_stays_held() {
         "{text}"
     );
     assert!(is_held, "the body still has it");
+    // Nor does a majority count those that are inside together.
+    let guard = locks.lock("reads").acquire_blocking().unwrap();
+    let refused = guard.downgrade_blocking().unwrap_err().to_string();
+    assert!(refused.contains("over a quorum of independent servers") && guard.is_held(), "{refused}");
+    drop(guard);
     // A guard that is used up is released.
     let guard = locks.lock("k").acquire_blocking().unwrap();
     assert!(guard.into_ticket_blocking(100 * SECOND).is_err());

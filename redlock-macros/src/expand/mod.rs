@@ -130,6 +130,7 @@ impl<'a> Expansion<'a> {
         refuse_stream(&function.sig, errors);
         transaction::refuse_lent(args, function, errors);
         hand_over::refuse_of_a_guard(args, function, errors);
+        hand_over::refuse_downgrade(args, function, errors);
         spawned::refuse_borrows(args, &function.sig, errors);
         expansion.refuse_shadow(errors);
         conflicts::with_the_return_type(args, &function.sig, errors);

@@ -9,7 +9,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{self, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub(crate) struct Lease {
     key: Arc<str>,
     /// How many may hold it together.
     limit: Limit,
+    /// It was taken by one alone, and others may hold it beside that one from now on.
+    is_shared: AtomicBool,
     /// Zero when no fencing token was drawn.
     fence: AtomicU64,
     /// No renewal goes beyond this.
@@ -130,6 +132,7 @@ impl Lease {
         Self {
             key,
             limit,
+            is_shared: AtomicBool::new(false),
             fence,
             hold_until,
             state,
@@ -236,9 +239,14 @@ impl Lease {
         self.limit = limit;
     }
 
+    /// Others may hold it, too, from now on.
+    pub(crate) fn set_shared(&self) {
+        self.is_shared.store(true, Ordering::Release);
+    }
+
     /// Returns how many may hold it together.
     pub(crate) fn limit(&self) -> Limit {
-        self.limit
+        if self.is_shared.load(Ordering::Acquire) { Limit::NONE } else { self.limit }
     }
 
     /// The caller has the lock: from now on `hold` measures it.

@@ -39,6 +39,12 @@ pub(crate) enum Command {
         id: Id,
         extension: Extension,
     },
+    /// Let others in beside the holder of a lock that is held alone. Dropped without an answer when the lock is
+    /// lost.
+    Downgrade {
+        id: Id,
+        caller: oneshot::Sender<Result<(), LockError>>,
+    },
     /// Draw a fencing token for a lock that is held without one. Dropped without an answer when
     /// there is none.
     Fence {

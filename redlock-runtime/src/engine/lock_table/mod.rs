@@ -178,6 +178,9 @@ impl LockTable {
             Command::Extend { id, extension } => {
                 self.at_caller(now, id, "extend", |lock, cx| lock.extend(cx, id, extension));
             }
+            Command::Downgrade { id, caller } => {
+                self.at_caller(now, id, "downgrade", |lock, cx| lock.downgrade(cx, id, caller));
+            }
             Command::Fence { id, caller } => {
                 self.at_attempt(now, id, |lock, cx| lock.fence(cx, id, caller));
             }

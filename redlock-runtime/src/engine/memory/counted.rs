@@ -115,6 +115,11 @@ impl Inside {
         self.members.push(member);
     }
 
+    /// The phase has this number. Without one, it is drawn.
+    pub(super) fn begin(&mut self, phase: Option<u64>) {
+        self.fence = phase.unwrap_or_default();
+    }
+
     /// The fencing token of all that are inside.
     pub(super) fn fence(&mut self, now: Moment, clock: &mut u64) -> u64 {
         if self.fence == 0 {

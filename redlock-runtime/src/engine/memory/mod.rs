@@ -173,6 +173,7 @@ impl Execution<'_> {
             Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
             Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
             Action::Draw => lock.draw(request, now, clock),
+            Action::Downgrade { .. } => lock.downgrade(request, inbox, now, clock),
             Action::Reserve { count } => lock.reserve(request, count, clock),
             Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { fence } => lock.raise_fence(request, fence, clock),
@@ -594,6 +595,25 @@ impl MemoryLock {
         } else {
             Reply::NotHeld
         }
+    }
+
+    /// The one that has the lock alone has it beside others from now on.
+    fn downgrade(&mut self, request: &Request, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
+        let expires = now.after(request.lasts());
+        if let Some(member) = self.inside.get_mut(&request.token) {
+            member.expires = member.expires.max(expires);
+            member.inbox = inbox.clone();
+            member.is_claim = false;
+        } else if let Some(alone) = self.holder.take_if(|holder| holder.token == request.token) {
+            let expires = alone.expires.max(expires);
+            self.inside.add(Member::new(Waiter::of(request, inbox), expires, false));
+            self.inside.begin(request.kind.phase());
+            self.queue.retain(|waiter| waiter.token != request.token);
+        } else {
+            return Reply::NotHeld;
+        }
+        self.admit_waiters(&request.name, None, now, clock);
+        Reply::Reserved { last: self.inside.fence(now, clock) }
     }
 
     fn reserve(&self, request: &Request, count: u32, clock: &mut u64) -> Reply {

@@ -273,6 +273,10 @@ pub(crate) enum Action {
     Reserve { count: u32 },
     /// If this token holds the lock, draw the fencing token that it was taken without.
     Draw,
+    /// If this token has the lock alone, it has the lock beside others from now on, in the phase of
+    /// its fencing token, and those in front of the queue that have room enter. It may have a place
+    /// in the queue, with this ttl.
+    Downgrade { place_ttl: Duration },
     /// If this token holds the lock, write the [`Announcement`] of its leader; without one, delete it.
     Announce,
     /// Who holds the lock, and what has it announced?
@@ -364,7 +368,7 @@ pub(crate) enum Reply {
     /// below those.
     Voted { clock: u64 },
     /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are
-    /// above each one given before.
+    /// above each one given before. Downgrade: the [phase](Verdict::Granted).
     Reserved { last: u64 },
     /// Renew, repair, raise fence: this token holds it. Watch: the same, as the renewal in the same
     /// call has found. Release, take away: this token held it. Ping: the node takes locks.

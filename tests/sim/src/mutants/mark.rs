@@ -233,7 +233,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[
             edit(HOLDING, "|| held.queue.may_have_place()", ""),
-            edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
+            edit(HOLDING, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
         ],
     },
     Mutant {

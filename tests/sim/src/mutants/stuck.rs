@@ -2,7 +2,7 @@
 //! them.
 
 use super::files::{
-    FIELDS, HANDLE, HELD, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, RUNNER, STANDING,
+    FIELDS, HANDLE, HELD, HOLDING, INCLUDED_RELEASE_LUA, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, RUNNER, STANDING,
 };
 use super::{FEW_COMMANDS, FREE_BEHIND_EXIT, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
@@ -32,7 +32,7 @@ pub(super) const ALL: &[Mutant] = &[
                 "if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }",
                 "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
             ),
-            edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
+            edit(HOLDING, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
             edit(
                 INCLUDED_RELEASE_LUA,
                 "if not evict_stalled() or grant_next() == false then",

@@ -156,8 +156,9 @@ impl Lock {
                 }
             }
             Some(Attempt::Held(held)) => {
-                held.successors.set_elsewhere();
+                held.set_elsewhere();
                 self.renew(cx, id);
+                self.go_on_downgrading(cx, id);
             }
             Some(Attempt::Releasing(_)) | None => {}
         }
@@ -173,7 +174,10 @@ impl Lock {
                     self.ask_as(cx, id, true);
                 }
             }
-            Some(Attempt::Held(_)) => self.renew(cx, id),
+            Some(Attempt::Held(_)) => {
+                self.renew(cx, id);
+                self.go_on_downgrading(cx, id);
+            }
             Some(Attempt::Releasing(_)) => self.send_release(cx, id),
             None => {}
         }
@@ -224,6 +228,7 @@ impl Lock {
                     held.ttl.answer_late(cx.now, held.lease.key(), cx.connection.trouble());
                     self.schedule(cx, id);
                 }
+                Some(HeldTimer::Downgrade) => self.on_downgrade_timer(cx, id),
                 Some(HeldTimer::NoReservation) => self.end_reservation(cx, id, false),
                 Some(HeldTimer::Look) => {
                     held.watch.begin();

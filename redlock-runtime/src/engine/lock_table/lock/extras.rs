@@ -54,6 +54,10 @@ impl Extras {
         is_new
     }
 
+    pub(super) fn has_draws(&self, id: Id) -> bool {
+        self.0.as_ref().is_some_and(|extra| extra.draws.iter().any(|(of, _)| *of == id))
+    }
+
     pub(super) fn take_draws(&mut self, id: Id) -> Vec<oneshot::Sender<()>> {
         let draws = self.0.iter_mut().flat_map(|extra| extra.draws.extract_if(.., |(of, _)| *of == id));
         draws.map(|(_, caller)| caller).collect()

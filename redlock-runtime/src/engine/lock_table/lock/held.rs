@@ -10,19 +10,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use super::downgrade::Downgrade;
 use super::local_successors::{NextHolder, Successors, TOLD_AFTER};
 use super::releasing::Releasing;
 use super::renewals::Renewals;
 use super::ttl::Ttl;
 use super::waiting::Waiting;
 use crate::base::clock::Moment;
+use crate::base::error::LockError;
 use crate::base::lease::{Lease, safe_until};
 use crate::base::outcome::LostReason;
 use crate::base::telemetry;
 use crate::base::token::Token;
 use crate::engine::command::{Ask, Caller, Response};
 use crate::engine::hold_times::HoldStart;
-use crate::engine::protocol::{Action, Kind, Releases, Request};
+use crate::engine::protocol::{Action, Disconnected, Kind, Refusal, Releases, Request};
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once. A watch
 /// that others of its process have ended begins again after that time.
@@ -31,6 +35,11 @@ pub(super) const LOOKS_AFTER: Duration = Duration::from_millis(100);
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
+/// Why a lock that limits how many bodies begin is not shared.
+const LIMITS_A_RATE: &str =
+    "its `min_hold` limits how many bodies begin in that time: leave out `permits` or `min_hold`";
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub(super) struct Held {
     name: Arc<str>,
     pub(super) lease: Arc<Lease>,
@@ -54,6 +63,10 @@ pub(super) struct Held {
     /// It is as in the requests of the waiter, because it is part of the place in the queue.
     fenced: bool,
     pub(super) kind: Kind,
+    /// It is boxed because most locks are never downgraded.
+    downgrade: Option<Box<Downgrade>>,
+    /// Its place in the queue, if it has one, is that of an exclusive lock.
+    was_exclusive: bool,
 }
 
 /// The stage of the end of a held lock.
@@ -79,6 +92,8 @@ pub(super) enum HeldTimer {
     LateChange,
     /// No fencing tokens were reserved in time.
     NoReservation,
+    /// A caller of a downgrade has waited for too long, or a pause is over.
+    Downgrade,
     /// A watch.
     Look,
     Renew,
@@ -112,6 +127,8 @@ impl Held {
             is_former: false,
             fenced: ask.fenced,
             kind: ask.kind.granted(),
+            downgrade: None,
+            was_exclusive: false,
         };
         if held.wants_renewal() {
             held.renewals.start(ask.ttl);
@@ -156,7 +173,7 @@ impl Held {
         self.lease.end(if is_left { LostReason::HandedOver } else { LostReason::Released });
     }
 
-    fn timers(&self) -> [(HeldTimer, Option<Moment>); 6] {
+    fn timers(&self) -> [(HeldTimer, Option<Moment>); 7] {
         let (closed, reserved) = match self.stage {
             Stage::Held => (None, None),
             Stage::AwaitsReservation { until } => (None, Some(until)),
@@ -167,6 +184,7 @@ impl Held {
             (HeldTimer::Expired, self.lease.deadline()),
             (HeldTimer::LateChange, self.ttl.answers_at()),
             (HeldTimer::NoReservation, reserved),
+            (HeldTimer::Downgrade, self.downgrade.as_ref().and_then(|downgrade| downgrade.due())),
             (HeldTimer::Look, self.watch.next),
             (HeldTimer::Renew, self.renewals.next()),
         ]
@@ -234,7 +252,120 @@ impl Held {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
-        self.request_of(self.kind.held(&self.lease), action)
+        self.request_of(self.kind_now().held(&self.lease), action)
+    }
+
+    /// While nobody knows whether a downgrade was executed, the requests of one of several do for both kinds.
+    fn kind_now(&self) -> &Kind {
+        if self.may_be_shared() { &Kind::SHARED } else { &self.kind }
+    }
+
+    /// Nobody knows whether its downgrade was executed.
+    pub(super) fn may_be_shared(&self) -> bool {
+        self.downgrade.as_ref().is_some_and(|downgrade| downgrade.may_be_done())
+    }
+
+    /// A downgrade was sent, and is to be answered.
+    pub(super) fn is_downgrading(&self) -> bool {
+        self.downgrade.as_ref().is_some_and(|downgrade| downgrade.is_sent())
+    }
+
+    /// Why it cannot be downgraded.
+    pub(super) fn not_shared(&self) -> Option<&'static str> {
+        self.kind.cannot_be_shared().or(self.limits_rate().then_some(LIMITS_A_RATE))
+    }
+
+    /// Why it gives no ticket.
+    pub(super) fn gives_no_ticket(&self) -> Option<&'static str> {
+        self.kind_now().gives_no_ticket()
+    }
+
+    /// The caller has its answer `by` then.
+    pub(super) fn downgrade(
+        &mut self,
+        now: Moment,
+        caller: oneshot::Sender<Result<(), LockError>>,
+        io_timeout: Duration,
+    ) {
+        self.downgrade.get_or_insert_default().add(now.after(io_timeout), caller);
+    }
+
+    /// A downgrade is to be sent.
+    pub(super) fn wants_downgrade(&mut self, now: Moment) -> bool {
+        !self.is_closed() && self.downgrade.as_mut().is_some_and(|downgrade| downgrade.is_to_be_sent(now))
+    }
+
+    /// The downgrade is being sent. The server knows who has the lock.
+    pub(super) fn set_downgrading(&mut self) {
+        self.successors.settle();
+        if let Some(downgrade) = &mut self.downgrade {
+            downgrade.set_sent();
+        }
+    }
+
+    pub(super) fn downgrade_request(&self, now: Moment) -> Request {
+        let action = Action::Downgrade { place_ttl: self.place_ttl };
+        Request { ttl: self.renews_for(now), ..self.request_of(Kind::SHARED.held(&self.lease), action) }
+    }
+
+    /// The server has executed the downgrade that was sent then.
+    pub(super) fn set_shared(&mut self, sent: Moment, phase: u64) {
+        self.lease.set_fence(phase);
+        self.lease.set_shared();
+        (self.kind, self.was_exclusive) = (Kind::SHARED, true);
+        if let Some(downgrade) = self.downgrade.take() {
+            downgrade.confirm();
+        }
+        if self.renewals.next().is_none() && self.wants_renewal() {
+            // From now on nothing else tells it that the server has lost its place.
+            self.renewals.go_on(sent, self.ttl.current(), true, false);
+        }
+    }
+
+    pub(super) fn set_downgrade_refused(&mut self, now: Moment, refusal: &Refusal) {
+        let key = Arc::clone(self.lease.key());
+        if let Some(downgrade) = &mut self.downgrade {
+            downgrade.set_refused(now, &key, refusal.clone());
+        }
+        self.downgrade.take_if(|downgrade| downgrade.is_over());
+    }
+
+    pub(super) fn answer_late_downgrades(&mut self, now: Moment, trouble: Option<&Disconnected>) {
+        let key = Arc::clone(self.lease.key());
+        if let Some(downgrade) = &mut self.downgrade {
+            downgrade.answer_late(now, &key, trouble);
+        }
+        self.downgrade.take_if(|downgrade| downgrade.is_over());
+    }
+
+    /// The connection broke.
+    pub(super) fn disconnect(&mut self) {
+        if let Some(downgrade) = &mut self.downgrade {
+            downgrade.disconnect();
+        }
+        self.set_elsewhere();
+    }
+
+    /// The next request may reach another server, which may not have the last ones.
+    pub(super) fn set_elsewhere(&mut self) {
+        self.successors.set_elsewhere();
+        if self.was_exclusive && self.downgrade.is_none() && !self.is_closed() {
+            self.downgrade = Some(Box::new(Downgrade::elsewhere()));
+        }
+    }
+
+    /// True when "not held" is an answer about the kind of lock that it has now.
+    pub(super) fn is_lost_by(&self, request: &Request) -> bool {
+        (request.kind.is_counted() || !self.kind_now().is_counted()) && self.successors.are_lost_by(request)
+    }
+
+    /// The release of its place in the queue, which the release of one of several does not name.
+    pub(super) fn release_exclusive_place(&self, now: Moment) -> Option<Releasing> {
+        if !(self.was_exclusive || self.may_be_shared()) || !self.queue.may_have_place() {
+            return None;
+        }
+        let request = Request { ttl: self.place_ttl, ..self.request_of(Kind::EXCLUSIVE, Action::Release) };
+        Some(Releasing::new(now, Arc::clone(self.lease.key()), request, self.place_ttl).leaving(now))
     }
 
     fn request_of(&self, kind: Kind, action: Action) -> Request {
@@ -316,6 +447,7 @@ impl Held {
         // Where it is a former one, the server has given the lock to another attempt, which passes it on.
         let goes_back = self.is_former || !self.kind.may_be_passed_on() || self.limits_rate();
         !goes_back
+            && self.downgrade.is_none()
             && self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until().is_none_or(|until| until <= now)
             && self.ttl.is_confirmed()
@@ -345,6 +477,7 @@ impl Held {
         self.renewals.suspend();
         self.watch = Watch::default();
         self.ttl.drop_changes();
+        self.downgrade.iter_mut().for_each(|downgrade| downgrade.drop_callers());
         // A renewal may still arrive at the server.
         self.stage = Stage::Closed { until: now.after(self.may_last(now)) };
         true
@@ -408,7 +541,7 @@ impl Held {
         response: Option<Response>,
     ) -> Releasing {
         let may_last = self.may_last(now);
-        let mut request = self.request_of(self.kind.released(&self.lease, early), Action::Release);
+        let mut request = self.request_of(self.kind_now().released(&self.lease, early), Action::Release);
         request.ttl = may_last.saturating_sub(self.retention.keeps);
         request.set_passed_on(self.successors.for_release());
         // A leader that resigns would be the first to find its own lock free, and lead again.

@@ -220,7 +220,9 @@ impl Lock {
             return;
         }
         let draw = held.request(Action::Draw);
-        if self.extras.add_draw(id, caller) {
+        // The answer to a downgrade has a fencing token, too.
+        let waits = held.is_downgrading();
+        if self.extras.add_draw(id, caller) && !waits {
             cx.outbox.push((id, draw));
         }
     }
@@ -267,8 +269,10 @@ impl Lock {
         if let Some(held) = self.attempts.held_mut(id)
             && cx.connection.is_up()
             && cx.abilities.tracks_changes
-            // The answer to that one tells whose value to compare, and sends the watch.
+            // The answer to that one tells whose value to compare, and sends the watch. So does the answer to a
+            // downgrade.
             && !held.successors.is_being_told()
+            && !held.may_be_shared()
         {
             cx.outbox.push_urgent((id, held.request(Action::Watch)));
         }
@@ -310,7 +314,7 @@ impl Lock {
     pub(crate) fn leave_to_ticket(&mut self, cx: &mut Context, id: Id, lasts: Duration, response: Response) {
         let is_by_votes = cx.abilities.votes;
         if let Some(held) = self.attempts.held_mut(id)
-            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.kind.gives_no_ticket())
+            && let Some(reason) = is_by_votes.then_some(NO_TICKETS).or(held.gives_no_ticket())
         {
             response.send(Err(LockError::invalid(held.lease.key(), reason)), None);
             return;
@@ -342,6 +346,9 @@ impl Lock {
         }
         let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
         self.start_release(cx, id, releasing);
+        if let Some(leaving) = held.release_exclusive_place(cx.now) {
+            self.release_apart(cx, leaving);
+        }
         self.leave(cx, held);
     }
 
@@ -360,6 +367,25 @@ impl Lock {
         } else {
             cx.forget(id);
             self.leave(cx, &held);
+        }
+    }
+
+    /// The server does not know the holder.
+    pub(super) fn on_not_held(&mut self, cx: &mut Context, id: Id, request: &Request) {
+        let Some(held) = self.attempts.held_mut(id) else { return };
+        if !held.is_lost_by(request) {
+            if held.kind.is_counted() && !request.kind.is_counted() {
+                // It was executed behind the downgrade.
+                self.renew(cx, id);
+            }
+            return;
+        }
+        // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
+        // lock to its queue.
+        let releases = cx.abilities.votes || cx.abilities.hands_over;
+        self.lose(cx, id, LostReason::KeyChanged, releases);
+        if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
+            self.lose_phase(cx, phase);
         }
     }
 

@@ -10,6 +10,13 @@ use crate::engine::protocol::{Action, Kind, OnceRequest, Push, PushKind, Run, Ti
 const NOT_FOR_ONE: &str = "a ticket gives a lock from one holder to another, and this one may have several: let the other caller take it \
                                        `shared`, or with `permits`, itself";
 
+/// Why a permit is no reader's lock.
+const NOT_OF_PERMITS: &str =
+    "a permit does not become a shared lock: a downgrade is for a lock that is held alone";
+
+/// Why a tick, or a body that runs once, is no reader.
+const ALONE_TO_ITS_END: &str = "the body of a tick, or one that runs once, has its lock alone to its end";
+
 /// Why the holder whose body runs once gives no ticket.
 const NOT_WHILE_ONCE: &str = "the body of this lock runs once, and its result is stored when its holder releases the lock: a \
                               ticket would give the lock away without one";
@@ -128,6 +135,23 @@ impl Kind {
     /// True when a grant leaves room for others: those that wait behind it ask at once.
     pub(super) fn lets_others_in(&self) -> bool {
         self.is_counted()
+    }
+
+    /// The kind of a lock after its downgrade.
+    pub(super) const SHARED: Self = Self::Counted { limit: Limit::NONE, phase: 0 };
+
+    /// True for a reader.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_counted() && self.limit() == Limit::NONE
+    }
+
+    /// Why its holder cannot let others in beside itself.
+    pub(super) fn cannot_be_shared(&self) -> Option<&'static str> {
+        match self {
+            Self::Exclusive { .. } => None,
+            Self::Counted { limit, .. } => (*limit != Limit::NONE).then_some(NOT_OF_PERMITS),
+            _ => Some(ALONE_TO_ITS_END),
+        }
     }
 
     /// True when an attempt that may have the lock can ask for it again: a ticket is redeemed once.

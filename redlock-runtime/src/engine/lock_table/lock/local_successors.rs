@@ -232,6 +232,12 @@ impl Successors {
         Some(before)
     }
 
+    /// The server knows who has it, and it is passed on no more. What it has said of its queue does not matter
+    /// any more.
+    pub(super) fn settle(&mut self) {
+        self.passing = None;
+    }
+
     /// The next request may reach another server with another queue, which may not have the last
     /// renewal. So the holder is named once more.
     pub(super) fn set_elsewhere(&mut self) {

@@ -7,6 +7,7 @@
 //! - `replies`, `events`: handle a reply, a push, a change, a connection or a timer
 //! - `local_hand_over`: passes a released lock to the next waiter of this process, or to the
 //!   server
+//! - `downgrading`: turns a lock that is held alone into one that several have
 //! - `holding`: holds, renews, watches and loses a lock
 //! - `acquiring`: chooses the waiter that asks the server, and handles its reply
 //! - `long_wait`, `announcing`: log a long wait, and write the record of a leader
@@ -18,6 +19,8 @@
 mod acquiring;
 mod announcing;
 mod attempts;
+mod downgrade;
+mod downgrading;
 mod events;
 mod extras;
 mod held;
@@ -106,7 +109,7 @@ impl Lock {
             Some(Attempt::Waiting(waiting)) => waiting.disconnect(),
             Some(Attempt::Held(held)) => {
                 held.renewals.suspend();
-                held.successors.set_elsewhere();
+                held.disconnect();
             }
             Some(Attempt::Releasing(releasing)) => releasing.disconnect(),
             None => {}

@@ -52,6 +52,7 @@ impl Lock {
             (_, Some(Attempt::Held(held))) if held.successors.have_sent(request) => {
                 self.on_reply_to_holder(cx, holder, sent, request, &reply);
             }
+            (Action::Downgrade { .. }, _) => drop(self.extras.take_draws(id)),
             (_, Some(Attempt::Releasing(_))) => self.on_reply_to_releasing(cx, holder, request, reply),
             _ => {}
         }
@@ -342,6 +343,7 @@ impl Lock {
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 self.on_not_held(cx, id, request);
             }
+            (Action::Downgrade { .. }, reply) => self.on_downgrade_reply(cx, id, sent, request, reply),
             (Action::Renew { nth, .. }, reply) if !held.is_closed() => {
                 self.on_renew_reply(cx, id, sent, request, nth, reply);
             }
@@ -365,20 +367,6 @@ impl Lock {
         }
     }
 
-    /// The server does not know the holder.
-    fn on_not_held(&mut self, cx: &mut Context, id: Id, request: &Request) {
-        if !self.attempts.held_mut(id).is_some_and(|held| held.successors.are_lost_by(request)) {
-            return;
-        }
-        // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
-        // lock to its queue.
-        let releases = cx.abilities.votes || cx.abilities.hands_over;
-        self.lose(cx, id, LostReason::KeyChanged, releases);
-        if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
-            self.lose_phase(cx, phase);
-        }
-    }
-
     fn on_renew_reply(
         &mut self,
         cx: &mut Context,
@@ -398,7 +386,7 @@ impl Lock {
                 }
                 if is_held {
                     self.announce_if_due(cx, id);
-                    self.schedule(cx, id);
+                    self.go_on_downgrading(cx, id);
                 } else {
                     self.lose(cx, id, LostReason::Expired, true);
                 }

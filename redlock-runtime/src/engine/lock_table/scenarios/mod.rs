@@ -8,6 +8,7 @@ mod closing;
 mod cohort;
 mod counted;
 mod direct;
+mod downgrading;
 mod followers;
 mod forgotten;
 mod granted;

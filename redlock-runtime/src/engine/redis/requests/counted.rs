@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fields::{EXACTLY, Encoder, counted_parts, in_ms, taken};
+use super::fields::{EXACTLY, Encoder, UNFENCED, counted_parts, in_ms, taken};
 use crate::base::limit::Limit;
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Counted, Request};
@@ -21,6 +21,7 @@ impl Encoder {
             Action::Renew { shortens, .. } if !self.may_shorten(shortens) => Some(Script::RenewCounted),
             Action::Renew { .. } | Action::ExpireLater => Some(Script::ExpireCounted),
             Action::Release => Some(Script::ReleaseCounted),
+            Action::Downgrade { .. } => Some(Script::Downgrade),
             _ => None,
         }
     }
@@ -44,6 +45,14 @@ impl Encoder {
         self.write_keys(command, request);
         command.arg(request.token.value()).arg(in_ms(request.lasts()));
         let (how, _, at_most) = self.how(request.action);
+        if let Action::Downgrade { place_ttl } = request.action {
+            command.arg(request.kind.phase().unwrap_or_default());
+            command.arg(&*self.session.inbox).arg(in_ms(place_ttl));
+            command.arg(self.floor(request));
+            command.arg(format_args!("n{limit}"));
+            command.arg(if request.fenced { "" } else { UNFENCED });
+            return;
+        }
         match request.action {
             Action::Renew { .. } | Action::ExpireLater => command.arg(EXACTLY),
             Action::Release if self.session.foreign_clients => command.arg(request.releases),

@@ -39,7 +39,9 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
         (Action::Acquire(_), Value::Array(parts)) if script == Some(Script::Tick) => {
             read_of_tick(parts, |answer| read(action, None, answer, dialect))
         }
-        (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
+        (Action::Acquire(_) | Action::Downgrade { .. } | Action::Vote { .. }, Value::Array(parts)) => {
+            read_busy(&parts)
+        }
         (Action::LastTick, value) => read_last_tick(&value),
         (Action::Inspect | Action::ForceRelease | Action::Leader, Value::Array(parts)) => {
             read_found(action, &parts)
@@ -76,6 +78,7 @@ fn read_number(action: Action, number: i64) -> Reply {
             | Action::TakeAway
             | Action::Reserve { .. }
             | Action::Draw
+            | Action::Downgrade { .. }
             | Action::Announce
             | Action::ClearRecord
             | Action::ClearTick
@@ -100,7 +103,7 @@ fn read_quantity(action: Action, number: i64) -> Option<Reply> {
     let number = u64::try_from(number).ok()?;
     Some(match action {
         Action::Watch => Reply::HeldFor { left: Duration::from_millis(number) },
-        Action::Reserve { .. } | Action::Draw => Reply::Reserved { last: number },
+        Action::Reserve { .. } | Action::Draw | Action::Downgrade { .. } => Reply::Reserved { last: number },
         Action::Vote { fence, .. } if number >= fence.max(1) => Reply::Voted { clock: number },
         // Zero for a request that is not fenced.
         Action::Acquire(mode) if mode.has_waited() => Reply::Acquire(Verdict::Claimed { fence: number }),

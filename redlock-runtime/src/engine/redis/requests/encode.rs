@@ -1,14 +1,11 @@
 //! Requests as commands: which script, with which keys and arguments.
 
-use super::fields::{EXACTLY, Encoder, LATE, TICKET, in_ms, is_renewal};
+use super::fields::{EXACTLY, Encoder, LATE, TICKET, UNFENCED, in_ms, is_renewal};
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Id, Kind, Listed, Mode, PassedOn, Releases, Request};
 use crate::engine::redis::connect::handshake::{NativeDelete, Session};
 use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::command::{Command, write_command, write_word};
-
-/// The last argument of a request that draws no fencing token.
-const UNFENCED: &str = "unfenced";
 
 /// The form of a request on the wire: a script or plain commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,7 +157,8 @@ impl Encoder {
                 Script::AcquireCounted
                 | Script::RenewCounted
                 | Script::ExpireCounted
-                | Script::ReleaseCounted,
+                | Script::ReleaseCounted
+                | Script::Downgrade,
                 Kind::Counted { limit, .. },
             ) => {
                 self.write_counted(script, request, *limit, command);
@@ -212,6 +210,8 @@ impl Encoder {
             | Action::ClearTick
             | Action::TakeAway
             | Action::Record
+            // Counted requests alone ask for it.
+            | Action::Downgrade { .. }
             | Action::ClearRecord
             | Action::List { .. }
             | Action::Ping { .. } => {

@@ -26,6 +26,9 @@ pub(super) const TICKET: &str = "ticket";
 /// The kind of a caller that asked a while ago: the time of its grant is not the one in its token.
 pub(super) const LATE: &str = "late";
 
+/// The last argument of a request that draws no fencing token.
+pub(super) const UNFENCED: &str = "unfenced";
+
 pub(super) fn is_renewal(action: Action) -> bool {
     matches!(action, Action::Renew { .. })
 }

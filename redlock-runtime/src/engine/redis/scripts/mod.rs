@@ -168,6 +168,7 @@ scripts! {
     RenewCounted = renew_counted
     ExpireCounted = expire_counted
     ReleaseCounted = release_counted
+    Downgrade = downgrade
     Revoke = revoke
     Tick = tick
     EndTick = end_tick
@@ -201,6 +202,7 @@ impl Script {
             Action::Leader => Some(Self::Leader),
             Action::Watch => Some(Self::Watch),
             Action::Redeem => Some(Self::Redeem),
+            Action::Downgrade { .. } => Some(Self::Downgrade),
             Action::WatchLeader
             | Action::WatchHolder
             | Action::LastTick

@@ -150,11 +150,12 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last thirteen to a quorum, or it asks the nodes otherwise.
+            // The table sends none of these last fourteen to a quorum, or it asks the nodes otherwise.
             | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Redeem
             | Action::Draw
+            | Action::Downgrade { .. }
             | Action::Announce
             | Action::Leader
             | Action::LastTick
