@@ -1,4 +1,4 @@
-//! Readers and holders of one or several permits beside the second client, which knows no counted locks: it stands for clients of
+//! Readers, holders of one or several permits, and writers that become readers, beside the second client, which knows no counted locks: it stands for clients of
 //! before they came. Both exclude each other, wait in one queue, and hand the lock over in both directions.
 
 use std::sync::Mutex;
@@ -59,7 +59,7 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
     let start = Instant::now();
     runtime().block_on(async {
         let ends = start + Duration::from_secs(6);
-        let calls = (0..12_u32).map(|number| {
+        let calls = (0..16_u32).map(|number| {
             let (locks, ours, together, most) =
                 (&managers[number as usize % 2], &ours, &together[number as usize % 4 / 2], &most);
             async move {
@@ -68,10 +68,16 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
                     let request = locks.lock(format!("k{key}")).wait(LIMIT);
                     let request = match number {
                         0..6 => request.shared(),
-                        number => request.permits(3).take(1 + number % 3),
+                        6..12 => request.permits(3).take(1 + number % 3),
+                        // They have it alone first.
+                        _ => request,
                     };
                     let guard = request.acquire().await.unwrap();
                     let entered = now();
+                    if number >= 12 {
+                        tokio::time::sleep(Duration::from_millis((number % 3).into())).await;
+                        guard.downgrade().await.unwrap();
+                    }
                     let inside = together.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(inside, Ordering::SeqCst);
                     tokio::time::sleep(Duration::from_millis((number % 5).into())).await;

@@ -257,9 +257,9 @@ async fn keep(
         Way::Run => tokio::select! {
             biased;
             _ = guard.lost() => {}
-            () = body(hold, &guard) => {}
+            () = body(id, hold, &guard) => {}
         },
-        Way::Release | Way::Drop => body(hold, &guard).await,
+        Way::Release | Way::Drop => body(id, hold, &guard).await,
     }
     if !guard.is_held() {
         judge(|oracle| oracle.loses(id));
@@ -296,7 +296,7 @@ async fn run_in_background(id: CallId, hold: &Hold, request: LockRequest) -> Res
         let ends = Arc::new(AtomicU64::new(World::here().now() + nanos(guard.remaining())));
         judge(|oracle| oracle.runs(id, &ends, guard));
         World::here().note(|| format!("call {id} runs, fencing token {}", guard.fencing_token()));
-        body(hold, guard).await;
+        body(id, hold, guard).await;
         judge(|oracle| oracle.ends(id, Duration::ZERO));
     };
     request.release_in_background(true).run_value(body).await
@@ -333,9 +333,16 @@ async fn give(id: CallId, number: u8, gift: Gift, inherits: bool, guard: LockGua
     }
 }
 
-async fn body(hold: &Hold, guard: &LockGuard) {
+async fn body(id: CallId, hold: &Hold, guard: &LockGuard) {
     let since = Instant::now();
     let until = since + Duration::from_millis(hold.hold);
+    if let Some(after) = hold.downgrades {
+        sleep_until(since + Duration::from_millis(after.into())).await;
+        // The server may let others in from now on, and nobody who wants the lock alone.
+        judge(|oracle| oracle.downgrades(id));
+        let outcome = guard.downgrade().await;
+        World::here().note(|| format!("call {id} is downgraded: {outcome:?}"));
+    }
     for (after, ttl) in hold.extend.iter().filter(|(after, _)| *after <= hold.hold) {
         sleep_until(since + Duration::from_millis(*after)).await;
         let _ = guard.extend(Duration::from_millis(*ttl)).await;

@@ -26,6 +26,9 @@ const DRAWS: u64 = 2_000;
 /// Its grant is confirmed, watched and released.
 const HOLD: u64 = 2_500;
 
+/// It lets others in beside it, and watches the lock again.
+const DOWNGRADE: u64 = 3_000;
+
 /// A caller that leaves gives its place up. At its limit the server is asked before.
 const LEAVES: u64 = 3_300;
 
@@ -99,8 +102,9 @@ impl Commands {
         self.calls.insert(call, Phase::Waiting);
         self.allowed += match self.plan.calls.get(call).map(|call| &call.what) {
             Some(What::Hold(hold)) => {
+                let downgrades = if hold.downgrades.is_some() { DOWNGRADE } else { 0 };
                 let draws = hold.fenced && hold.keys.len() == 1;
-                CALL * self.count(call) + if draws { DRAWS } else { 0 }
+                CALL * self.count(call) + if draws { DRAWS } else { 0 } + downgrades
             }
             Some(What::Nested(_)) => 2 * (CALL + HOLD),
             _ => OPERATOR,

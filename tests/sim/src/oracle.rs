@@ -371,6 +371,18 @@ impl Oracle {
         self.is_inside(call, account, guard.is_held(), |key| guard.fencing_token_of(key));
     }
 
+    /// A caller lets others in beside it from now on, and nobody who wants the lock alone.
+    pub fn downgrades(&mut self, call: CallId) {
+        let Some(known) = self.calls.get_mut(&call) else { return };
+        known.want = Want { allows: 0, takes: 1 };
+        for key in &known.keys {
+            // Those that enter beside it have its fencing token.
+            if self.fences.get(key).is_some_and(|(_, other)| *other == call) {
+                self.is_phase_over.remove(key);
+            }
+        }
+    }
+
     /// A caller runs its body, which runs once, and tells when its lease ends.
     pub fn runs(&mut self, call: CallId, ends: &Arc<AtomicU64>, guard: &LockGuard) {
         let account = Account::Body(Arc::downgrade(ends));

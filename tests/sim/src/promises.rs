@@ -224,9 +224,14 @@ impl Promises {
         self.want(call).allows
     }
 
+    /// Others may be beside it, at once or after a while.
+    fn lets_others_in(&self, call: CallId) -> bool {
+        self.hold(call).is_some_and(|hold| hold.allows != 1 || hold.downgrades.is_some())
+    }
+
     /// Several may have the lock.
     fn is_shared(&self, key: u8) -> bool {
-        let mut calls = (0..self.plan.calls.len()).filter(|call| self.allows(*call) != 1);
+        let mut calls = (0..self.plan.calls.len()).filter(|call| self.lets_others_in(*call));
         calls.any(|call| self.only_key(call) == Some(key))
     }
 
@@ -298,7 +303,7 @@ impl Promises {
         let is_told = self.is_even && self.hands_over && !self.clock_goes_back && !self.comes_late;
         let stop = self.stop.filter(|_| is_told)?;
         // One of several may be let in while the claim of another one of its process lasts.
-        let times = if (0..self.plan.calls.len()).any(|call| self.allows(call) != 1) { 2 } else { 1 };
+        let times = if (0..self.plan.calls.len()).any(|call| self.lets_others_in(call)) { 2 } else { 1 };
         Some(times * stop * CLAIM + BEHIND_CLAIMS + self.messages())
     }
 

@@ -52,6 +52,7 @@ pub(super) const HAS_ROOM_LUA: &str = "redlock-runtime/src/engine/redis/scripts/
 pub(super) const INCLUDED_END_TICK_LUA: &str =
     "redlock-runtime/src/engine/redis/scripts/includes/end_tick.lua";
 pub(super) const INCLUDED_RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/release.lua";
+pub(super) const DOWNGRADE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/downgrade.lua";
 pub(super) const ENQUEUE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/enqueue.lua";
 pub(super) const EXTEND_COUNTED_LUA: &str =
     "redlock-runtime/src/engine/redis/scripts/includes/extend_counted.lua";

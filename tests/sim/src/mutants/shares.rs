@@ -1,12 +1,44 @@
 //! Defects of locks that several have together.
 
 use super::files::{
-    ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING, READ_HOLDERS_LUA,
-    RENEW_COUNTED_LUA,
+    ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, DOWNGRADE_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING,
+    READ_HOLDERS_LUA, RENEW_COUNTED_LUA,
 };
-use super::{EXCLUSION, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
+use super::{CAUSE, EXCLUSION, FENCES, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
 
 pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "downgrade-frees-the-lock",
+        wrong: "A writer that becomes a reader is taken for inside by nobody: the next writer enters.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            DOWNGRADE_LUA,
+            "redis.call('ZADD', holders, string.format('%.0f', now_ms() + lasts), mine)",
+            "redis.call('ZADD', holders, '1', mine)",
+        )],
+    },
+    Mutant {
+        name: "downgrade-lets-nobody-in",
+        wrong: "A writer becomes a reader, and the readers in front wait on.",
+        violates: PROMPT,
+        edits: &[edit(DOWNGRADE_LUA, "if admit_waiters(0) == false then return {3} end", "")],
+    },
+    Mutant {
+        name: "downgrade-is-done-once",
+        wrong: "A downgrade whose answer was lost is a loss when it is sent again.",
+        violates: CAUSE,
+        edits: &[edit(DOWNGRADE_LUA, "if not score then return 0 end", "do return 0 end")],
+    },
+    Mutant {
+        name: "downgrade-draws-no-number",
+        wrong: "The readers beside a writer that has become one have a number of their own phase, which is below the writer's.",
+        violates: FENCES,
+        edits: &[edit(
+            DOWNGRADE_LUA,
+            "phase = fence ~= '0' and fence or string.format('%.0f', next_fence(clock, floor))",
+            "phase = string.format('%.0f', (tonumber(fence) > 0 and fence or next_fence(clock, floor)) - 1)",
+        )],
+    },
     Mutant {
         name: "lease-that-is-over-counts",
         wrong: "One of several whose lease is over counts as inside until it leaves.",

@@ -125,6 +125,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
             7 => random.u64(400..4_000),
             _ => random.u64(0..30),
         },
+        downgrades: None,
         extend: if often(random, 8) { vec![extension(random)] } else { Vec::new() },
         renew: !often(random, 8),
         min_hold,

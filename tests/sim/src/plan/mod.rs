@@ -190,6 +190,8 @@ pub struct Hold {
     pub hold: u64,
     /// It asks for other ttls: each after so long in the lock.
     pub extend: Vec<(u64, u64)>,
+    /// It has the lock alone, and beside others after so long in it.
+    pub downgrades: Option<u16>,
     /// False: the lease is not renewed.
     pub renew: bool,
     /// The key stays taken for so long.
@@ -234,6 +236,7 @@ impl Hold {
             leaves_after: None,
             hold: 0,
             extend: Vec::new(),
+            downgrades: None,
             renew: true,
             min_hold: None,
             starts: false,
@@ -508,6 +511,25 @@ impl Plan {
             self.mix_kinds(&mut random);
         }
         self.weigh(&mut Rng::with_seed(self.seed.rotate_left(32)));
+        self.downgrade(&mut Rng::with_seed(self.seed.rotate_left(16)));
+    }
+
+    /// In one of three plans, some that have their locks alone have them beside others after a while. It is drawn by
+    /// itself.
+    fn downgrade(&mut self, random: &mut Rng) {
+        if random.u32(0..3) > 0 || matches!(self.topology, Topology::Quorum(..)) {
+            return;
+        }
+        for Call { process, what, .. } in &mut self.calls {
+            let after = random.bool().then(|| random.u16(0..300));
+            if let What::Hold(hold) = what
+                && self.processes[*process].cohort == 0
+                && hold.may_share()
+                && hold.allows == 1
+            {
+                hold.downgrades = after.filter(|after| u64::from(*after) <= hold.hold);
+            }
+        }
     }
 
     /// In one of four plans, some that share their locks take several permits. It is drawn by itself.

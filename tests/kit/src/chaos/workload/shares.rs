@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use redlocked::LockRequest;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::chaos::workload::caller::{Caller, look_for};
-use crate::chaos::workload::report::CallParams;
+use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::{now, say};
 
 /// How many a caller allows, each with its weight.
@@ -40,6 +41,10 @@ impl Caller {
         // Some stay until they have renewed several times.
         let longest = if overruns { self.overrun } else { [60, 60, 60, 900][self.random.index(4)] };
         let stays = Duration::from_millis(self.random.between(0, longest));
+        if allows.is_none() && self.random.percent(40) {
+            self.downgrades(request, call_params, stays).await;
+            return;
+        }
         let call_params = CallParams { allows, ..call_params };
         self.holds(request.renew(!overruns), call_params, async |_, report| {
             if overruns {
@@ -51,5 +56,26 @@ impl Caller {
             say("write", &[call_params.hold, now()]);
         })
         .await;
+    }
+
+    /// It has the lock alone, and beside others later: its hold counts from the call that lets them in.
+    async fn downgrades(&mut self, request: LockRequest, call_params: CallParams, stays: Duration) {
+        let call = CallReport::begin(call_params, &self.ticker);
+        match request.acquire().await {
+            Ok(guard) => {
+                call.enters();
+                sleep(stays / 2).await;
+                if let Some(report) = HoldReport::begin(&guard, CallParams { allows: Some(0), ..call_params })
+                {
+                    let _ = guard.downgrade().await;
+                    look_for(&report, stays).await;
+                    say("write", &[call_params.hold, now()]);
+                }
+                call.leaves();
+                let _ = guard.release().await;
+                call.comes_back(&Ok(()));
+            }
+            Err(error) => call.comes_back(&Err::<(), _>(error)),
+        }
     }
 }
