@@ -46,8 +46,18 @@ fn a_lock_is_serialized_with_its_holders_and_waiters_and_without_a_token() {
     let json = serde_json::to_value(&lock).unwrap();
 
     let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let expected =
-        ["holder", "holders", "inside", "key", "lease_left_ms", "limit", "queue", "taken", "waiters"];
+    let expected = [
+        "holder",
+        "holders",
+        "inside",
+        "key",
+        "lease_left_ms",
+        "limit",
+        "limit_is_central",
+        "queue",
+        "taken",
+        "waiters",
+    ];
     assert_eq!(fields(&json), expected);
     assert_eq!((&json["key"], &json["inside"], &json["limit"]), (&"catalogue".into(), &2.into(), &().into()));
     let [first, second] = json["holders"].as_array().unwrap().as_slice() else { panic!("{json}") };

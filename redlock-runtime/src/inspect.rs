@@ -153,11 +153,33 @@ impl LockInfo {
         self.holder.taken()
     }
 
-    /// Returns how many callers may hold the lock together, by the least limit of the holders: 1
-    /// if one caller holds it alone, `None` for readers.
+    /// Returns how many callers may hold the lock together, by the least limit of the holders, or by
+    /// the [central limit](Self::has_central_limit): 1 if one caller holds it alone, `None` for
+    /// readers.
     #[must_use]
     pub fn limit(&self) -> Option<u32> {
         Some(self.limit.number()).filter(|limit| *limit > 0)
+    }
+
+    /// True when the [limit](Self::limit) is the number that
+    /// [`set_permits`](crate::LockManager::set_permits) has set, in the place of those of the holders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-central-example")?;
+    /// let _job = locks.lock("gpu").permits(10).acquire_blocking()?;
+    /// locks.set_permits_blocking("gpu", 16)?;
+    /// if let Some(info) = locks.inspect_blocking("gpu")? {
+    ///     assert_eq!((info.limit(), info.has_central_limit()), (Some(16), true));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn has_central_limit(&self) -> bool {
+        self.holder.is_central
     }
 
     /// True when both show the same call that holds the lock, not only the same process and

@@ -32,6 +32,7 @@ mod manager;
 mod once;
 mod once_record;
 mod options;
+mod permits;
 mod redeem;
 mod reentrancy;
 mod run;

@@ -143,7 +143,7 @@ pub(crate) enum Sharing {
 }
 
 /// The most permits of one request.
-const MOST_PERMITS: u16 = 10_000;
+pub(crate) const MOST_PERMITS: u16 = 10_000;
 
 impl Sharing {
     pub(crate) fn permits(self, permits: u32) -> Self {

@@ -42,12 +42,13 @@ impl Serialize for Waiter {
 /// Needs the feature `serde`.
 impl Serialize for LockInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("LockInfo", 9)?;
+        let mut fields = serializer.serialize_struct("LockInfo", 10)?;
         fields.serialize_field("key", self.key())?;
         fields.serialize_field("holder", self.holder())?;
         fields.serialize_field("inside", &self.inside())?;
         fields.serialize_field("taken", &self.taken())?;
         fields.serialize_field("limit", &self.limit())?;
+        fields.serialize_field("limit_is_central", &self.has_central_limit())?;
         fields.serialize_field("holders", self.holders())?;
         fields.serialize_field("lease_left_ms", &self.holder().expires_in().map(in_ms))?;
         fields.serialize_field("waiters", &self.waiters())?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::base::error::LockError;
-use crate::base::key::{self, CLOCK, LEADER, ONCE, QUEUE, TICK, is_side_name};
+use crate::base::key::{self, CLOCK, LEADER, ONCE, PERMITS, QUEUE, TICK, is_side_name};
 use crate::block_on::block_on;
 use crate::engine::protocol::Listed;
 use crate::inspect::escape_pattern;
@@ -40,6 +40,7 @@ pub struct KeyInfo {
     has_leader: bool,
     has_tick: bool,
     has_once_record: bool,
+    has_central_limit: bool,
 }
 
 impl KeyInfo {
@@ -52,6 +53,7 @@ impl KeyInfo {
             has_leader: false,
             has_tick: false,
             has_once_record: false,
+            has_central_limit: false,
         }
     }
 
@@ -94,6 +96,13 @@ impl KeyInfo {
         self.has_once_record
     }
 
+    /// True when [`set_permits`](LockManager::set_permits) has set a number of permits:
+    /// [`permits`](LockManager::permits) returns it.
+    #[must_use]
+    pub fn has_central_limit(&self) -> bool {
+        self.has_central_limit
+    }
+
     /// Notes the key of this suffix, such as `%queue%tick`.
     fn note(&mut self, suffix: &str) {
         match suffix {
@@ -102,6 +111,7 @@ impl KeyInfo {
             LEADER => self.has_leader = true,
             TICK => self.has_tick = true,
             ONCE => self.has_once_record = true,
+            PERMITS => self.has_central_limit = true,
             _ => {}
         }
     }

@@ -32,14 +32,19 @@ pub(crate) fn process(name: Option<&str>) -> String {
     name.map_or_else(|| "a client of another kind".to_owned(), printable)
 }
 
-/// How many hold it, where several may: `3 readers`, `2 of 5 permits`, `7 of 10 permits, 3 holders`.
+/// How many hold it, where several may: `3 readers`, `2 of 5 permits`, `7 of 10 permits, 3 holders`, `2 of 20 permits (set centrally)`.
 pub(crate) fn together(lock: &LockInfo) -> Option<String> {
     let inside = lock.holder().inside()?;
+    let central = if lock.has_central_limit() { " (set centrally)" } else { "" };
     Some(match lock.limit() {
         Some(limit) if lock.taken() > inside => {
-            format!("{} of {limit} permits, {inside} {}", lock.taken(), one_or(inside, "holder", "holders"))
+            format!(
+                "{} of {limit} permits{central}, {inside} {}",
+                lock.taken(),
+                one_or(inside, "holder", "holders")
+            )
         }
-        Some(limit) => format!("{inside} of {limit} permits"),
+        Some(limit) => format!("{inside} of {limit} permits{central}"),
         None => format!("{inside} {}", one_or(inside, "reader", "readers")),
     })
 }

@@ -1,6 +1,7 @@
 //! Readers, holders of one or several permits, and writers that become readers, beside the second client, which knows no counted locks: it stands for clients of
 //! before they came. Both exclude each other, wait in one queue, and hand the lock over in both directions.
 
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -89,7 +90,20 @@ fn a_client_that_knows_no_counted_locks_and_those_that_have_them_exclude_each_ot
                 }
             }
         });
-        let mut all: Vec<_> = calls.map(Box::pin).collect();
+        // An operator changes how many permits there are; one takes three of them.
+        let operates = async {
+            for permits in (3..6).cycle() {
+                if Instant::now() > ends {
+                    break;
+                }
+                for key in ["k0", "k1"] {
+                    managers[0].set_permits(key, permits).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        let calls = calls.map(|call| -> Pin<Box<dyn Future<Output = ()> + '_>> { Box::pin(call) });
+        let mut all: Vec<_> = calls.chain([Box::pin(operates) as _]).collect();
         std::future::poll_fn(|cx| {
             all.retain_mut(|call| call.as_mut().poll(cx).is_pending());
             if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }

@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../docs/which-tool.md");
 type Act<T> = fn(&LockManager, &RedisServer, &str) -> T;
 
 /// What has the key, as the rows of the page name it, in their order.
-const HOLDERS: [(&str, Act<Holds>); 10] = [
+const HOLDERS: [(&str, Act<Holds>); 11] = [
     ("exclusive", |locks, _, key| Holds::Guard(locks.lock(key).acquire_blocking().unwrap())),
     ("`shared`", |locks, _, key| Holds::Guard(locks.lock(key).shared().acquire_blocking().unwrap())),
     ("`downgrade`", |locks, _, key| {
@@ -22,6 +22,10 @@ const HOLDERS: [(&str, Act<Holds>); 10] = [
         Holds::Guard(guard)
     }),
     ("`permits", |locks, _, key| Holds::Guard(locks.lock(key).permits(2).acquire_blocking().unwrap())),
+    ("one of m permits that are [set centrally]", |locks, _, key| {
+        locks.set_permits_blocking(key, 2).unwrap();
+        Holds::Guard(locks.lock(key).permits(1_000).acquire_blocking().unwrap())
+    }),
     ("a ticket", |locks, _, key| {
         let guard = locks.lock(key).acquire_blocking().unwrap();
         Holds::Ticket(guard.into_ticket_blocking(HOUR).unwrap())

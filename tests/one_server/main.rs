@@ -28,6 +28,7 @@
 //! | `rates` | do no more bodies start in a time than the rate allows, in turn, whoever fails or dies |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `kinds` | who excludes whom on one key, as `docs/which-tool.md` says |
+//! | `central` | how many are inside where an operator has set the number |
 //! | `sharing` | who is inside at once: readers, writers, and the holders of permits |
 //! | `runner` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
@@ -52,6 +53,7 @@
 mod acl;
 mod background;
 mod behaviour;
+mod central;
 mod cohort;
 mod connecting;
 mod counted;

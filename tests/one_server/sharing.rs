@@ -32,7 +32,7 @@ impl Store {
         }
     }
 
-    fn assert_nothing_left(&self) {
+    pub(crate) fn assert_nothing_left(&self) {
         self.server.iter().for_each(RedisServer::assert_nothing_left);
         if let Some((cluster, prefix)) = &self.cluster {
             eventually("no key is left", || cluster.keys_of(prefix).is_empty());

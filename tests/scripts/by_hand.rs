@@ -12,12 +12,14 @@ pub(crate) const LOCK: &str = "lock:k";
 pub(crate) const QUEUE: &str = "lock:k%queue";
 pub(crate) const CLAIM: &str = "lock:k%queue%claim";
 pub(crate) const HOLDERS: &str = "lock:k%queue%holders";
+pub(crate) const PERMITS: &str = "lock:k%queue%permits";
 pub(crate) const CLOCK: &str = "lock:%clock";
 
 /// Reads everything about the lock at one moment.
 const STATE: &str = "local now = redis.call('TIME')
 return {redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]), now[1] * 1000 + math.floor(now[2] / 1000),
-  redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), redis.call('PTTL', KEYS[3]), redis.call('ZRANGE', KEYS[2], 0, -1)}";
+  redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), redis.call('PTTL', KEYS[3]), redis.call('ZRANGE', KEYS[2], 0, -1),
+  redis.call('GET', KEYS[4]) or '0'}";
 
 /// One that asks for the lock.
 #[derive(Clone, Debug)]
@@ -56,9 +58,20 @@ impl Caller {
 /// The answer to a request for the lock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    Inside { fence: u64 },
-    Busy { holder: String, left: i64, place: i64 },
+    Inside {
+        fence: u64,
+    },
+    Busy {
+        holder: String,
+        left: i64,
+        place: i64,
+    },
     Full(i64),
+    /// It takes more permits than the central limit allows.
+    TooHeavy {
+        takes: i64,
+        central: i64,
+    },
 }
 
 impl Answer {
@@ -77,6 +90,8 @@ pub(crate) struct State {
     pub(crate) inside: HashMap<String, i64>,
     pub(crate) holders_px: i64,
     pub(crate) waiting: Vec<String>,
+    /// The central limit; 0 without one.
+    pub(crate) central: u32,
 }
 
 impl State {
@@ -121,6 +136,7 @@ impl Scripts {
             "release_counted",
             "revoke",
             "downgrade",
+            "set_permits",
             "acquire_once",
             "finish",
             "renew_once",
@@ -192,11 +208,11 @@ impl Scripts {
     fn call(&mut self, name: &'static str, arguments: &[&str]) -> Value {
         let names_holders = self.names_holders || !matches!(name, "acquire" | "release");
         let keys: &[&str] = match name {
-            "inspect" => &[LOCK, QUEUE, HOLDERS],
+            "inspect" => &[LOCK, QUEUE, HOLDERS, PERMITS],
             "watch" => &[LOCK],
             "renew_counted" => &[LOCK, HOLDERS],
             "redeem" | "renew" => &[LOCK, QUEUE, CLOCK, CLAIM],
-            _ if names_holders => &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS],
+            _ if names_holders => &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS],
             _ => &[LOCK, QUEUE, CLOCK, CLAIM],
         };
         self.call_with(name, keys, arguments)
@@ -250,6 +266,9 @@ impl Scripts {
                     Answer::Busy { holder, left: *left, place: *place }
                 }
                 [Value::Int(2), Value::Int(waiters)] => Answer::Full(*waiters),
+                [Value::Int(10), Value::Int(takes), Value::Int(central)] => {
+                    Answer::TooHeavy { takes: *takes, central: *central }
+                }
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -324,6 +343,18 @@ impl Scripts {
         }
     }
 
+    /// Sets the central limit, or clears it with 0, for an operator with this inbox. Returns the one before.
+    pub(crate) fn set_permits(&mut self, permits: u32, inbox: &str) -> i64 {
+        let permits = if permits == 0 { String::new() } else { permits.to_string() };
+        match self.call("set_permits", &[&permits, "", "", inbox, "", ""]) {
+            Value::Array(parts) => match parts[..] {
+                [Value::Int(0), Value::Int(before)] => before,
+                ref other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn watch(&mut self, caller: &Caller, phase: u64) -> i64 {
         match self.call("watch", &[&caller.token, &phase.to_string()]) {
             Value::Int(left) => left,
@@ -347,10 +378,12 @@ impl Scripts {
     }
 
     pub(crate) fn state(&mut self) -> State {
-        type Read = (String, i64, i64, Vec<(String, f64)>, i64, Vec<String>);
-        let read: Read =
-            redis::Script::new(STATE).key(LOCK).key(QUEUE).key(HOLDERS).invoke(&mut self.client).unwrap();
-        let (value, px, at, holders, holders_px, waiting) = read;
+        type Read = (String, i64, i64, Vec<(String, f64)>, i64, Vec<String>, u32);
+        let script = redis::Script::new(STATE);
+        let mut call = script.key(LOCK);
+        call.key(QUEUE).key(HOLDERS).key(PERMITS);
+        let read: Read = call.invoke(&mut self.client).unwrap();
+        let (value, px, at, holders, holders_px, waiting, central) = read;
         let token = |member: &String| member.split('|').next().unwrap().to_owned();
         let inside = if value.starts_with("%holders|") {
             let left = |ends: f64| (ends.ceil() as i64) - at;
@@ -366,7 +399,7 @@ impl Scripts {
             let holder = value.trim_end_matches('!').split('=').next().unwrap().to_owned();
             HashMap::from([(holder, left)]).into_iter().filter(|(_, left)| *left > 0).collect()
         };
-        State { value, px, at, inside, holders_px, waiting: waiting.iter().map(token).collect() }
+        State { value, px, at, inside, holders_px, waiting: waiting.iter().map(token).collect(), central }
     }
 }
 

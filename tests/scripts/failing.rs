@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use redis::{RedisResult, Value};
 
 use crate::by_hand::{
-    CLAIM, CLOCK, HOLDERS, LOCK, QUEUE, Scripts, State, all_scripts, on_sharded_channels, source,
+    CLAIM, CLOCK, HOLDERS, LOCK, PERMITS, QUEUE, Scripts, State, all_scripts, on_sharded_channels, source,
 };
 
 const ONCE: &str = "lock:k%queue%once";
@@ -268,7 +268,8 @@ impl World {
         }
         for key in self.scripts.server.keys() {
             let lasts: i64 = self.scripts.run(&["PTTL", &key]);
-            let may_stay = key == CLOCK || key.starts_with("test:") || !undoes && key != LOCK;
+            let may_stay =
+                key == CLOCK || key == PERMITS || key.starts_with("test:") || !undoes && key != LOCK;
             assert!(lasts != -1 || may_stay, "{key} stays for ever");
         }
         state
@@ -337,7 +338,7 @@ fn other(
 }
 
 fn all_keys() -> Vec<&'static str> {
-    vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE]
+    vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, ONCE]
 }
 
 type Scenario = fn(&mut World) -> Request;
@@ -375,6 +376,8 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| newcomer(w, over_with_queue, "n0", "join"),
             |w| newcomer(w, two_readers, "n0", "join"),
             |w| newcomer(w, two_readers, "n2", "join"),
+            |w| newcomer(w, two_permits_with_queue, "n5", "join"),
+            |w| newcomer(w, permits_are_set, "n5", "join"),
             |w| newcomer(w, readers_and_writer, "n0", "join"),
             |w| again(w, readers_and_writer, "behind"),
             |w| again(w, over_with_readers, "first"),
@@ -466,6 +469,8 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| release(w, readers_and_writer, "reader", "0"),
             |w| release(w, readers_and_writer, "behind", "0"),
             |w| release(w, held_with_readers, "first", "0"),
+            |w| release(w, two_permits_with_queue, "one", "0"),
+            |w| release(w, two_permits_with_queue, "first", "0"),
         ],
         "finish" => &[
             |w| finish(w, "finish", "done"),
@@ -501,6 +506,12 @@ fn scenarios(script: &str) -> &'static [Scenario] {
             |w| revoked(w, one_reader_before_dead, "reader"),
             |w| revoked(w, readers_and_writer, "reader"),
         ],
+        "set_permits" => &[
+            |w| sets_permits(w, two_permits_with_queue, "4"),
+            |w| sets_permits(w, two_permits_with_queue, ""),
+            |w| sets_permits(w, one_reader_before_dead, "3"),
+            |w| sets_permits(w, held_with_readers, "3"),
+        ],
         "take_away" => &[|w| {
             held(w);
             let digits =
@@ -510,8 +521,8 @@ fn scenarios(script: &str) -> &'static [Scenario] {
         "delete" => &[|w| leaving(w, held, "delete")],
         "give_up" => &[|w| leaving(w, held, "give_up"), |w| leaving(w, held_with_queue, "give_up")],
         "inspect" => &[
-            |w| reading(w, held_with_queue, "inspect", &[LOCK, QUEUE, HOLDERS], &[]),
-            |w| reading(w, readers_and_writer, "inspect", &[LOCK, QUEUE, HOLDERS], &[]),
+            |w| reading(w, held_with_queue, "inspect", &[LOCK, QUEUE, HOLDERS, PERMITS], &[]),
+            |w| reading(w, readers_and_writer, "inspect", &[LOCK, QUEUE, HOLDERS, PERMITS], &[]),
         ],
         "watch" => &[|w| reading(w, held, "watch", &[LOCK], &["holder"])],
         "leader" => &[|w| reading(w, held, "leader", &[LOCK, LEADER], &[])],
@@ -647,6 +658,19 @@ fn readers_and_writer(w: &mut World) {
     w.enters("behind", "b", "n0");
 }
 
+fn permits_are_set(w: &mut World) {
+    w.scripts.run::<()>(&["SET", PERMITS, "2"]);
+}
+
+/// As many as an operator allows.
+fn two_permits_with_queue(w: &mut World) {
+    w.scripts.run::<()>(&["SET", PERMITS, "2"]);
+    w.enters("one", "a", "n5");
+    w.enters("two", "b", "n3");
+    w.enters("first", "c", "n5");
+    w.enters("second", "b", "n5");
+}
+
 fn once_with_waiters(w: &mut World) {
     w.enters("holder", "a", "once");
     w.enters("first", "b", "once");
@@ -747,6 +771,11 @@ fn revoked(w: &mut World, there: fn(&mut World), name: &'static str) -> Request 
     other("revoke", name, Effect::Leaves, &all_keys(), &[&token(name), "0", "0", "d", "", ""])
 }
 
+fn sets_permits(w: &mut World, there: fn(&mut World), to: &str) -> Request {
+    there(w);
+    other("set_permits", "nobody", Effect::Nothing, &all_keys(), &[to, "", "", "d", "", ""])
+}
+
 fn passed_on(w: &mut World, how: &str, ttl_in_places: &str) -> Request {
     w.enters("holder", "a", "unfenced");
     w.enters("first", "a", "unfenced");
@@ -760,7 +789,7 @@ fn tick(w: &mut World, there: fn(&mut World)) -> Request {
     w.comes("newcomer", "a", "");
     let Request { mut arguments, .. } = w.asks("newcomer", "join");
     arguments.extend(["", "3600000", "0", DAY, DAY, "record"].map(str::to_owned));
-    let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, TICK];
+    let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, TICK];
     Request { script: "tick", by: "newcomer", effect: Effect::Asks, keys, arguments }
 }
 
@@ -771,7 +800,7 @@ fn end_tick(w: &mut World, there: fn(&mut World), script: &'static str, how: &st
     w.scripts.run::<()>(&["SET", TICK, &format!("{tick}|{}", token("holder")), "PX", DAY]);
     let Request { mut arguments, .. } = w.leaves("holder", "0", "");
     arguments.extend([how, &tick, DAY, "5"].map(str::to_owned));
-    let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, TICK];
+    let keys = vec![LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, TICK];
     Request { script, by: "holder", effect: Effect::Leaves, keys, arguments }
 }
 
@@ -781,8 +810,10 @@ fn all_of_two(w: &mut World, there: fn(&mut World)) -> Request {
     let token = token("newcomer");
     let of_one = [&*token, TTL, "join", "100"];
     let arguments: Vec<_> = ["a", ""].into_iter().chain(of_one).chain(of_one).collect();
-    let of_the_other = ["lock:l", "lock:l%queue", "lock:l%queue%claim", "lock:l%queue%holders"];
-    let keys: Vec<_> = [LOCK, QUEUE, CLAIM, HOLDERS].into_iter().chain(of_the_other).chain([CLOCK]).collect();
+    let of_the_other =
+        ["lock:l", "lock:l%queue", "lock:l%queue%claim", "lock:l%queue%holders", "lock:l%queue%permits"];
+    let keys: Vec<_> =
+        [LOCK, QUEUE, CLAIM, HOLDERS, PERMITS].into_iter().chain(of_the_other).chain([CLOCK]).collect();
     other("acquire_all", "newcomer", Effect::Asks, &keys, &arguments)
 }
 
@@ -819,7 +850,7 @@ fn fails_at(w: &mut World, scenario: Scenario, nth: usize, fails: Fails, sharded
     };
     w.scripts.run::<()>(&["SET", "test:how", how]);
     // A node whose slot moves runs no script unless all keys exist that its client names.
-    let named = if request.is_counted() { 5 } else { 4 };
+    let named = if request.is_counted() { 6 } else { 4 };
     let frees = fails == Fails::Missing
         && request.effect == Effect::Leaves
         && w.holds(request.by)

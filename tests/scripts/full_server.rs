@@ -14,6 +14,7 @@ const QUEUE: &str = "lock:k%queue";
 const CLOCK: &str = "lock:%clock";
 const CLAIM: &str = "lock:k%queue%claim";
 const HOLDERS: &str = "lock:k%queue%holders";
+const PERMITS: &str = "lock:k%queue%permits";
 const TICK: &str = "lock:k%queue%tick";
 const ONCE: &str = "lock:k%queue%once";
 const LEADER: &str = "lock:k%queue%leader";
@@ -73,9 +74,9 @@ fn joined<'a>(some: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 #[expect(clippy::too_many_lines, reason = "one arm for each script")]
 fn cases(script: &str) -> Vec<Case> {
     use Then::{Frees, HandsOver, IsDone, IsRefused};
-    const KEYS: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS];
-    const OF_TICK: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, TICK];
-    const OF_ONCE: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE];
+    const KEYS: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS];
+    const OF_TICK: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, TICK];
+    const OF_ONCE: &[&str] = &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, ONCE];
     let held: &[&str] = &["SET", LOCK, OURS, "PX", "10000"];
     let marked_value = format!("{OURS}!");
     let marked: &[&str] = &["SET", LOCK, &marked_value, "PX", "10000"];
@@ -97,7 +98,7 @@ fn cases(script: &str) -> Vec<Case> {
             case("a queue", &[&["SET", LOCK, OTHER, "PX", "10000"]], &KEYS[..4], &joins, IsRefused)
         }],
         "acquire_all" => {
-            let keys = [LOCK, QUEUE, CLAIM, HOLDERS, CLOCK];
+            let keys = [LOCK, QUEUE, CLAIM, HOLDERS, PERMITS, CLOCK];
             vec![case("one of one", &[], &keys, &[INBOX, "", OURS, "10000", "0", "100"], IsRefused)]
         }
         "acquire_once" => {
@@ -170,7 +171,15 @@ fn cases(script: &str) -> Vec<Case> {
             let passes = [OURS, "20000", "", INBOX, "", OTHER];
             vec![case("its own lock", &[held], &KEYS[..4], &passes, IsDone)]
         }
-        "inspect" => vec![case("a lock", &[held], &[LOCK, QUEUE, HOLDERS], &[], IsDone)],
+        "set_permits" => {
+            let sets = |to| [to, "", "", "", "", ""];
+            let before: &[&str] = &["SET", PERMITS, "1"];
+            vec![
+                case("a number", &[counted, inside, before], KEYS, &sets("2"), IsRefused),
+                case("no number", &[counted, inside, before, waiter], KEYS, &sets(""), IsDone),
+            ]
+        }
+        "inspect" => vec![case("a lock", &[held], &[LOCK, QUEUE, HOLDERS, PERMITS], &[], IsDone)],
         "leader" => vec![case("a lock", &[held], &[LOCK, LEADER], &[], IsDone)],
         "watch" => vec![case("a lock", &[held], &[LOCK], &[OURS], IsDone)],
         "delete" | "give_up" => vec![case("its own lock", &[held], &[LOCK], &[OURS], Frees)],

@@ -13,6 +13,7 @@
 )]
 
 mod by_hand;
+mod central;
 mod counted;
 mod failing;
 mod full_server;

@@ -1,6 +1,7 @@
 //! Mistakes in the scripts, and the test that finds each.
 
 use crate::by_hand::{Edit, fails_with, text};
+use crate::central;
 use crate::counted;
 use crate::failing;
 use crate::full_server;
@@ -49,11 +50,11 @@ const MISTAKES: &[Mistake] = &[
     mistake("includes/counted", "if missing <= 1 then return 0 end", "if missing <= 3 then return 0 end", random),
     mistake("includes/counted", "taken, most = taken + weight_of(members[i])", "taken, most = taken + 1", random),
     mistake("includes/counted", "local taken, most = weight, number", "local taken, most = weight, least(number, limit)", random),
-    mistake("includes/counted", "if most ~= 0 and taken > most then return i - 1 end", "do return i - 1 end", random),
+    mistake("includes/counted", "if most ~= 0 and taken > allowed(most) then return i - 1 end", "do return i - 1 end", random),
     mistake("commands/acquire_counted", "taken + (tonumber(its_weight) or 1)", "taken + 1", random),
     mistake("commands/acquire_counted", "if weight ~= '' and its_least ~= '1' then", "if false then", counted::one_that_takes_several_permits_counts_for_as_many_whatever_way_it_enters),
     mistake("commands/acquire_counted", "string.find(number, 'x', 1, true) and '1' or number", "string.match(number, '%d+')", random),
-    mistake("commands/acquire_counted", "inside < tonumber(number)", "true", random),
+    mistake("commands/acquire_counted", "inside < (central_limit or tonumber(number))", "true", random),
     mistake("commands/acquire_counted", "string.sub(value, 1, #prefix) == prefix", "string.byte(value) == 37", random),
     mistake("commands/acquire", "local is_over = not inside_now", "local is_over = true", random),
     mistake("commands/acquire", "inside > 0 and who_is_inside()", "false", random),
@@ -322,6 +323,65 @@ const MISTAKES: &[Mistake] = &[
         counted::an_operator_takes_its_place_from_one_of_several,
     ),
     mistake("commands/release_counted", "if inside == 0 and leave_free()", "if false", counted::strangers_and_a_full_queue),
+    // How many there are, where an operator has set the number.
+    mistake("includes/central", "if number < 2 then return number end", "", random),
+    mistake("includes/central", "return central or number", "return number", central::a_number_that_is_set_counts_for_each_way_in),
+    mistake("includes/central", "return central or number", "return math.min(central or number, number)", random),
+    mistake("includes/central", "return central or number", "return math.max(central or number, number)", random),
+    mistake("includes/has_room", "allowed(least(number, limit))", "least(number, limit)", random),
+    mistake("includes/counted", "math.max(allowed(least(number, limit)), 1)", "math.max(least(number, limit), 1)", random),
+    mistake("includes/counted", "taken > allowed(most) then", "taken > most then", random),
+    mistake(
+        "includes/admit_waiters",
+        "and not is_refused(next_inbox, its_kind) then",
+        "then",
+        central::a_waiter_that_takes_too_many_leaves_with_a_push,
+    ),
+    mistake(
+        "includes/admit_waiters",
+        "notify(its_inbox, 'gone||0|0||' .. lock)",
+        "",
+        central::a_waiter_that_takes_too_many_leaves_with_a_push,
+    ),
+    mistake(
+        "includes/admit_waiters",
+        "if its_weight == 1 or its_weight <= allowed(its_number) then return false end",
+        "if its_weight <= allowed(its_number) then return false end",
+        central::one_permit_of_a_reader_is_never_too_many,
+    ),
+    mistake("commands/acquire_counted", "local is_too_heavy = central_limit and", "local is_too_heavy = false and", central::one_that_takes_too_many_is_refused_each_way),
+    mistake(
+        "commands/acquire_counted",
+        "if weight > 1 and weight > allowed(number) then",
+        "if false then",
+        central::one_that_takes_too_many_is_refused_each_way,
+    ),
+    mistake(
+        "commands/acquire_counted",
+        "inside < (central_limit or tonumber(number))",
+        "inside < tonumber(number)",
+        central::a_number_that_is_set_counts_for_each_way_in,
+    ),
+    mistake(
+        "commands/acquire_counted",
+        "local limit = central_limit or most + 0",
+        "local limit = most + 0",
+        central::a_number_that_is_set_counts_for_each_way_in,
+    ),
+    mistake("commands/set_permits", "if limit then", "if false then", central::a_number_that_is_raised_lets_waiters_in),
+    mistake("commands/set_permits", "admit_next(0)", "admit_next()", central::those_that_wait_on_are_told_when_there_is_room),
+    mistake(
+        "commands/set_permits",
+        "redis.call('DEL', permits)",
+        "redis.call('GET', permits)",
+        central::a_number_that_is_raised_lets_waiters_in,
+    ),
+    mistake(
+        "commands/set_permits",
+        "central = tonumber(to) or false",
+        "central = before > 0 and before",
+        central::a_number_that_is_raised_lets_waiters_in,
+    ),
     // What access rules forbid.
     mistake(
         "commands/acquire_counted",
@@ -746,6 +806,26 @@ fn each_mistake_in_a_downgrade_is_found() {
     let of_downgrades = MISTAKES.iter().filter(|mistake| mistake.name() == "downgrade");
     let survives = |mistake: &&Mistake| !fails_with(mistake.edit, mistake.found_by);
     let survivors: Vec<_> = of_downgrades.filter(survives).map(|mistake| mistake.edit).collect();
+    assert!(survivors.is_empty(), "{survivors:#?}");
+}
+
+/// As `each_mistake_in_the_scripts_is_found`, for the central limit, as far as they are found in a moment.
+#[test]
+fn each_mistake_in_the_central_limit_is_found() {
+    let slow: fn() = random;
+    let of_limits = MISTAKES.iter().filter(|mistake| {
+        let texts = [mistake.edit.1, mistake.edit.2].concat();
+        let words = ["central", "allowed", "is_refused", "notify(its_inbox, 'gone"];
+        let is_of_it = mistake.name() == "set_permits" || words.iter().any(|word| texts.contains(word));
+        is_of_it && !std::ptr::fn_addr_eq(mistake.found_by, slow)
+    });
+    let of_limits: Vec<_> = of_limits.collect();
+    assert!(of_limits.len() >= 12, "{}", of_limits.len());
+    let survivors: Vec<_> = of_limits
+        .into_iter()
+        .filter(|mistake| !fails_with(mistake.edit, mistake.found_by))
+        .map(|mistake| mistake.edit)
+        .collect();
     assert!(survivors.is_empty(), "{survivors:#?}");
 }
 

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::by_hand::{CLAIM, CLOCK, Caller, HOLDERS, LOCK, QUEUE, Scripts};
+use crate::by_hand::{CLAIM, CLOCK, Caller, HOLDERS, LOCK, PERMITS, QUEUE, Scripts};
 
 const ONCE: &str = "lock:k%queue%once";
 const DAY: &str = "86400000";
@@ -32,7 +32,7 @@ fn ask_without(scripts: &mut Scripts, caller: &Caller, how: &str, of_once: &[&st
         Value::BulkString(text) => String::from_utf8(text.clone()).unwrap(),
         other => panic!("{other:?}"),
     };
-    let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE];
+    let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, ONCE];
     match scripts.call_with("acquire_once", &keys, &[&arguments[..], of_once].concat()) {
         Value::Int(fence) if fence > 0 => Asked::Runs,
         Value::Array(parts) => match &parts[..] {
@@ -64,7 +64,7 @@ fn finish(scripts: &mut Scripts, caller: &Caller, how: &str, result: &str) -> bo
     let (ttl, runner) = (caller.ttl.to_string(), runner(caller));
     let arguments =
         [&*caller.token, &ttl, "0", &caller.inbox, "0", "", "once", "-", DAY, &runner, how, result];
-    let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE];
+    let keys = [LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, ONCE];
     match scripts.call_with("finish", &keys, &arguments) {
         Value::Int(held) => held == 1,
         other => panic!("{other:?}"),
@@ -207,7 +207,7 @@ pub(crate) fn a_record_lasts_for_as_long_as_its_lock_and_behind_it_for_once() {
     let [runs, other, _] = three(&mut scripts);
     let renew = |scripts: &mut Scripts, caller: &Caller, ttl: &str, how: &str| {
         let keys: &[&str] =
-            if how.is_empty() { &[LOCK, ONCE] } else { &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, ONCE] };
+            if how.is_empty() { &[LOCK, ONCE] } else { &[LOCK, QUEUE, CLOCK, CLAIM, HOLDERS, PERMITS, ONCE] };
         match scripts.call_with("renew_once", keys, &[&*caller.token, ttl, how, "1000", &runner(caller)]) {
             Value::Int(held) => held == 1,
             other => panic!("{other:?}"),

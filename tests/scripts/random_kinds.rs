@@ -25,6 +25,8 @@ enum Step {
     Revoke,
     /// One that has it alone, or has been downgraded before.
     Downgrade,
+    /// An operator sets the central limit, or clears it.
+    SetPermits,
     GiveUp,
     Again,
     /// One that is inside asks once more.
@@ -36,7 +38,7 @@ enum Step {
 }
 
 /// As often as they stand here.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     Step::New,
     Step::New,
     Step::New,
@@ -48,6 +50,7 @@ const STEPS: [Step; 20] = [
     Step::Revoke,
     Step::Downgrade,
     Step::Downgrade,
+    Step::SetPermits,
     Step::Again,
     Step::Again,
     Step::GiveUp,
@@ -102,11 +105,16 @@ impl Run {
                 self.one_of(&inside)
             }
             Step::GiveUp | Step::Again => self.one_of(&before.waiting),
-            Step::Sleep | Step::Delete => None,
+            Step::Sleep | Step::Delete | Step::SetPermits => None,
         };
         let mut answer = None;
         match (step, &caller) {
             (Step::Sleep, _) => sleep(Duration::from_millis([1, 40][self.random.index(2)])),
+            (Step::SetPermits, _) => {
+                let permits = [0, 1, 2, 3, 5, 8][self.random.index(6)];
+                let inbox = INBOXES[self.random.index(INBOXES.len())];
+                assert_eq!(self.scripts.set_permits(permits, inbox), i64::from(before.central));
+            }
             (Step::Delete, _) => drop(self.scripts.run::<u32>(&["DEL", LOCK])),
             (Step::New, Some(caller)) => {
                 let how = if self.random.percent(25) { "0" } else { "join" };
@@ -155,9 +163,25 @@ impl Run {
         self.callers[token].weight as usize
     }
 
+    /// How many it allows inside, where this is the central limit.
+    fn allows(&self, token: &String, central: u32) -> usize {
+        allowed(self.number(token), central)
+    }
+
+    /// It takes more permits than the central limit allows.
+    fn is_too_heavy(&self, token: &String, central: u32) -> bool {
+        let weight = self.weight(token);
+        weight > 1 && weight > self.allows(token, central)
+    }
+
     fn listens(&self, token: &String) -> bool {
         self.callers[token].inbox != DEAD
     }
+}
+
+/// The central limit, 0 for none, counts in the place of each number of permits.
+fn allowed(number: usize, central: u32) -> usize {
+    if number > 1 && central > 0 { central as usize } else { number }
 }
 
 /// The shortest lease of a step, in ms.
@@ -216,9 +240,17 @@ impl Change<'_> {
     }
 
     fn check_exclusion(&self, run: &Run) -> Result<(), &'static str> {
-        let numbers = self.numbers(run);
-        let taken = self.taken(run);
-        is(numbers.iter().all(|number| *number == 0 || taken <= *number), "more are inside than one allows")?;
+        let (taken, central) = (self.taken(run), self.after.central);
+        let taken_before = self.before.inside.keys().map(|token| run.weight(token)).sum::<usize>();
+        let mut came = self.after.inside.keys().filter(|token| !self.before.inside.contains_key(*token));
+        // A limit that was lowered, or cleared, takes nobody's place away.
+        let is_kept = |token: &String| match run.number(token) {
+            0 => true,
+            1 => taken == 1,
+            _ => taken <= run.allows(token, central) || came.clone().count() == 0 && taken <= taken_before,
+        };
+        is(self.after.inside.keys().all(is_kept), "more are inside than one allows")?;
+        is(!came.any(|token| run.is_too_heavy(token, central)), "one has more permits than there are")?;
         is(are_unique(&self.after.waiting), "one waits twice")?;
         // Nobody is thrown out before the end of its lease.
         let is_out = |(token, left): (&String, &i64)| {
@@ -300,10 +332,14 @@ impl Change<'_> {
         let Self { before, done, after, .. } = self;
         let is_gone = |token: &&String| {
             let is_anywhere = after.waiting.contains(token) || after.inside.contains_key(*token);
-            !is_anywhere && !self.acts(token) && run.listens(token)
+            let is_refused = run.is_too_heavy(token, after.central);
+            !is_anywhere && !self.acts(token) && run.listens(token) && !is_refused
         };
         let gone: Vec<_> = before.waiting.iter().filter(is_gone).collect();
-        let is_in_order = |token: &&String| run.listens(token) && !self.acts(token) && !gone.contains(token);
+        let is_in_order = |token: &&String| {
+            let is_refused = run.is_too_heavy(token, after.central) && !after.waiting.contains(token);
+            run.listens(token) && !self.acts(token) && !gone.contains(token) && !is_refused
+        };
         let in_order: Vec<_> = before.waiting.iter().filter(is_in_order).collect();
         is(in_order.starts_with(&self.came()), "one has passed another one")?;
         // An exclusive one that finds no key looks at no queue: the key of the lock was deleted.
@@ -340,11 +376,17 @@ impl Change<'_> {
     fn check_room(&self, run: &Run) -> Result<(), &'static str> {
         let Self { before, done, after, .. } = self;
         let first = after.waiting.first().filter(|token| self.is_sure() && run.listens(token));
-        let frees =
-            matches!(done.step, Step::Leave | Step::Revoke | Step::Downgrade | Step::GiveUp | Step::Again);
+        let frees = matches!(
+            done.step,
+            Step::Leave | Step::Revoke | Step::Downgrade | Step::SetPermits | Step::GiveUp | Step::Again
+        );
         if let (Some(first), true) = (first, frees) {
             let (number, numbers) = (run.number(first), self.numbers(run));
             let least = numbers.iter().copied().chain([number]).filter(|number| *number != 0).min();
+            let least = least.map(|least| allowed(least, after.central));
+            let is_looked_at = after.is_counted() && matches!(done.step, Step::Leave | Step::SetPermits);
+            let is_too_heavy = run.is_too_heavy(first, after.central);
+            is(!is_looked_at || !is_too_heavy, "one that takes too many keeps out those behind it")?;
             let ends = after.inside.values().min().copied().unwrap_or(i64::MAX);
             let taken = self.taken(run) + run.weight(first);
             let has_room = number != 1 && after.is_counted() && taken <= least.unwrap_or(usize::MAX);
@@ -363,6 +405,14 @@ impl Change<'_> {
 
     /// The first that waits knows when there is room, unless those inside leave or renew.
     fn check_answer(&self, run: &Run) -> Result<(), &'static str> {
+        let central = self.after.central;
+        if let (Some(caller), Some(answer)) = (&self.done.caller, &self.done.answer) {
+            let too_heavy = Answer::TooHeavy { takes: caller.weight.into(), central: central.into() };
+            let is_refused = matches!(answer, Answer::TooHeavy { .. });
+            is(!is_refused || *answer == too_heavy, "it was refused with other numbers")?;
+            let is_too_heavy = run.is_too_heavy(&caller.token, central);
+            is(!is_refused || is_too_heavy, "it was refused, and takes no more than there are")?;
+        }
         let (Some(caller), Some(Answer::Busy { left, place: 0, .. })) =
             (&self.done.caller, &self.done.answer)
         else {
@@ -379,6 +429,7 @@ impl Change<'_> {
         let has_room = |stay: &[(i64, usize, usize)]| {
             let numbers = stay.iter().map(|(_, _, number)| *number).chain([number]);
             let least = numbers.filter(|number| *number != 0).min().unwrap_or(usize::MAX);
+            let least = if least == usize::MAX { least } else { allowed(least, central) };
             stay.iter().map(|(_, weight, _)| weight).sum::<usize>() + weight <= least
         };
         let leaves = (0..ends.len()).find(|last| has_room(&ends[last + 1..]));
@@ -443,7 +494,7 @@ pub(crate) fn run(seeds: std::ops::Range<u64>, steps: usize) {
             "seed {seed}: {state:?}"
         );
     }
-    assert!(counts.len() == 11, "each kind of step was taken: {counts:?}");
+    assert!(counts.len() == 12, "each kind of step was taken: {counts:?}");
 }
 
 #[test]

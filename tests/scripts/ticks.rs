@@ -6,12 +6,13 @@ use redis::Value;
 
 use crate::by_hand::source;
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "lock:k",
     "lock:k%queue",
     "lock:%clock",
     "lock:k%queue%claim",
     "lock:k%queue%holders",
+    "lock:k%queue%permits",
     "lock:k%queue%tick",
 ];
 const HOUR: i64 = 3_600_000;
@@ -169,7 +170,7 @@ pub(crate) fn callers_a_little_early_and_later_in_the_tick_are_for_one_tick() {
         assert_eq!(ticks.at(TEN + off).acquire(number, HOURLY), taken_by(1, TEN), "{off}");
     }
     assert_eq!(ticks.at(TEN + HOUR - EARLY).runs(6, HOURLY), Some(TEN + HOUR));
-    assert_eq!(ticks.server.keys(), [KEYS[5]]);
+    assert_eq!(ticks.server.keys(), [KEYS[6]]);
 }
 
 /// In zones that are half an hour from UTC, and for cron expressions of any minute and second.
@@ -319,7 +320,7 @@ pub(crate) fn a_tick_that_is_retried_is_over_with_a_release_of_the_lock_that_is_
     assert_eq!(ticks.acquire(4, retried), Answer::Busy(TEN));
     assert!(ticks.release(3, "record", Some(TEN)));
     assert_eq!(ticks.acquire(4, retried), taken_by(3, TEN));
-    assert_eq!(ticks.server.keys(), [KEYS[5]]);
+    assert_eq!(ticks.server.keys(), [KEYS[6]]);
 }
 
 #[test]

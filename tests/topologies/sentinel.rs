@@ -178,6 +178,30 @@ fn a_primary_that_falls_silent_under_load_is_followed_by_another() {
     fails_over_under_load(|server| server.pause());
 }
 
+/// Behind a failover, the number is that of the replica, which has it.
+#[test]
+fn a_number_of_permits_that_is_set_outlives_a_failover() {
+    let group = SentinelGroup::start();
+    let locks = LockManager::connect_blocking(group.url()).unwrap();
+    let before = group.primary().port();
+    assert_eq!(locks.set_permits_blocking("k", 2).unwrap(), None);
+    eventually("the replicas have the number", || {
+        group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:k%queue%permits") == 1)
+    });
+    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.wait_for_another_primary_than(before);
+    let request = || locks.lock("k").permits(1_000);
+    let held = [0; 2].map(|_| request().wait(LIMIT).acquire_blocking().unwrap());
+    assert!(request().acquire_blocking().is_err_and(|error| error.is_busy()));
+    eventually("the number is where the primary is", || {
+        // For a moment the old primary still acts as one, and a request to it may fail.
+        locks.set_permits_blocking("k", 3).is_ok()
+            && group.primary().run::<u32>("GET lock:k%queue%permits") == 3
+    });
+    let _third = request().wait(LIMIT).acquire_blocking().unwrap();
+    drop(held);
+}
+
 #[test]
 fn a_loss_shows_also_while_nothing_is_asked() {
     let group = SentinelGroup::start();

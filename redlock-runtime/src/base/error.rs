@@ -740,6 +740,8 @@ pub struct Holder {
     pub(crate) inside: u32,
     /// The least that one of these allows, and how many permits they take together.
     pub(crate) limit: Option<Limit>,
+    /// That is the central limit, in the place of theirs.
+    pub(crate) is_central: bool,
     /// The first waiter, where that one keeps out the caller that was refused.
     pub(crate) waiter: Option<Box<InFront>>,
     /// [Names](Token::naming) the call, where an operator has looked. It is shown to nobody.
@@ -800,17 +802,18 @@ impl Holder {
         }
     }
 
-    /// `a reader`, `3 readers`, `1 of 3 permits`, `7 of 10 permits, 3 holders`: what those have that are inside together.
+    /// `a reader`, `3 readers`, `1 of 3 permits`, `7 of 10 permits, 3 holders`, `2 of 20 permits (set centrally)`: what those have that are inside together.
     fn together(&self) -> Option<String> {
         let limit = self.limit?;
+        let central = if self.is_central { " (set centrally)" } else { "" };
         Some(match (limit.number(), self.inside) {
             (0, 1) => "a reader".to_owned(),
             (0, inside) => format!("{inside} readers"),
-            (permits, 1) => format!("{} of {permits} permits", limit.take().max(1)),
+            (permits, 1) => format!("{} of {permits} permits{central}", limit.take().max(1)),
             (permits, inside) if limit.take() > inside => {
-                format!("{} of {permits} permits, {inside} holders", limit.take())
+                format!("{} of {permits} permits{central}, {inside} holders", limit.take())
             }
-            (permits, inside) => format!("{inside} of {permits} permits"),
+            (permits, inside) => format!("{inside} of {permits} permits{central}"),
         })
         .filter(|_| self.inside > 0)
     }

@@ -21,6 +21,9 @@ pub(crate) const CLAIM: &str = "%queue%claim";
 /// The name of the set of those that have a counted lock, as that of a queue.
 pub(crate) const HOLDERS: &str = "%queue%holders";
 
+/// The name of the central limit of a lock, as that of a queue.
+pub(crate) const PERMITS: &str = "%queue%permits";
+
 /// The name of the record of a leader, behind that of its lock; in a Cluster as that of a queue.
 pub(crate) const LEADER: &str = "%queue%leader";
 

@@ -80,9 +80,23 @@ impl Limit {
         is_lighter || other.permits != 0 && (self.permits == 0 || self.permits > other.permits)
     }
 
+    /// How many may be inside where callers demand this limit. A central one counts in the place of any
+    /// number of permits, and neither of an exclusive lock nor of a shared one.
+    pub(crate) fn allowed(self, central: Option<u32>) -> Self {
+        match central {
+            Some(central) if self.permits > 1 => Self { permits: small(central), ..self },
+            _ => self,
+        }
+    }
+
+    /// This one takes more permits than the central limit allows.
+    pub(crate) fn takes_more_than(self, central: Option<u32>) -> bool {
+        self.permits > 1 && central.is_some_and(|central| self.take > 1 && self.take() > central)
+    }
+
     /// This one may enter where those inside have so many permits, and together allow `of_those`.
-    pub(crate) fn has_room(self, taken: u32, of_those: Self) -> bool {
-        let least = self.least(of_those).number();
+    pub(crate) fn has_room(self, taken: u32, of_those: Self, central: Option<u32>) -> bool {
+        let least = self.least(of_those).allowed(central).number();
         taken == 0 || least == 0 || taken.saturating_add(self.take()) <= least
     }
 }
@@ -114,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_smallest_number_of_those_inside_and_the_newcomer_counts() {
-        let room = |limit, inside, of_those| Limit::of(limit).has_room(inside, Limit::of(of_those));
+        let room = |limit, inside, of_those| Limit::of(limit).has_room(inside, Limit::of(of_those), None);
         // Exclusive: with nobody else.
         assert!(room(1, 0, 0) && !room(1, 1, 0) && !room(0, 1, 1) && !room(5, 1, 1));
         // Shared: with each other, and with permits up to their number.
@@ -124,12 +138,27 @@ mod tests {
     }
     #[test]
     fn one_that_takes_several_permits_counts_for_as_many() {
-        let room = |take, taken, of_those| Limit::of(10).taking(take).has_room(taken, Limit::of(of_those));
+        let room =
+            |take, taken, of_those| Limit::of(10).taking(take).has_room(taken, Limit::of(of_those), None);
         assert!(room(3, 7, 10) && !room(4, 7, 10) && room(10, 0, 10) && !room(1, 10, 10));
         assert!(room(3, 3, 6) && !room(3, 4, 6), "those inside allow fewer");
         assert!(Limit::of(10).allows_more_than(Limit::of(10).taking(2)));
         assert!(!Limit::of(10).taking(2).allows_more_than(Limit::of(10)));
         assert_eq!(Limit::of(10).taking(3).least(Limit::NONE), Limit::of(10));
+    }
+
+    #[test]
+    fn a_central_limit_counts_in_the_place_of_permits_alone() {
+        let room = |limit, inside, of_those| Limit::of(limit).has_room(inside, Limit::of(of_those), Some(4));
+        // More than the callers say, and fewer.
+        assert!(room(2, 3, 2) && !room(2, 4, 2) && room(9, 3, 9) && !room(9, 4, 9));
+        // Permits beside readers, exclusive ones beside nobody, and readers beside each other.
+        assert!(room(2, 3, 0) && !room(0, 4, 2) && !room(1, 1, 2) && !room(2, 1, 1) && room(0, 1_000, 0));
+        let (two, five) = (Limit::of(9).taking(2), Limit::of(9).taking(5));
+        assert!(two.has_room(2, Limit::of(9), Some(4)) && !two.has_room(3, Limit::of(9), Some(4)));
+        assert!(
+            five.takes_more_than(Some(4)) && !two.takes_more_than(Some(4)) && !five.takes_more_than(None)
+        );
     }
 
     #[test]

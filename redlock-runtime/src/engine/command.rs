@@ -303,6 +303,7 @@ impl OperatorRequest {
                 | Action::Inspect
                 | Action::List { .. }
                 | Action::LastTick
+                | Action::Permits
                 | Action::Record
                 | Action::Leader
                 | Action::WatchLeader

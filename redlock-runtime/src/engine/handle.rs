@@ -217,6 +217,11 @@ impl Engine {
         self.only_exclusive.map(|_| reason)
     }
 
+    /// Why no lock has a central limit.
+    pub(crate) fn no_central_limits(&self) -> Option<&'static str> {
+        self.multi_key.is_by_votes().then_some(NO_LIMITS_BY_VOTES)
+    }
+
     /// Why no request may be for a tick.
     pub(crate) fn no_ticks(&self) -> Option<&'static str> {
         let reason = if self.multi_key.is_by_votes() { NO_TICKS_BY_VOTES } else { NO_TICKS_IN_COHORTS };
@@ -299,6 +304,9 @@ const NOT_BY_VOTES: &str = "over a quorum of independent servers nobody counts w
 
 const NOT_IN_COHORTS: &str = "a manager with a `cohort` passes each lock on from one caller to the next: leave out `shared` or \
                               `permits`, or connect a manager without `cohort` for these requests";
+
+const NO_LIMITS_BY_VOTES: &str = "over a quorum of independent servers nobody counts who is inside, so no lock has permits: set their \
+                                  number on one server, Sentinel or a Cluster";
 
 const NO_RATES_BY_VOTES: &str = "over a quorum of independent servers nobody counts the starts of a `rate`: use one server, Sentinel or \
                                  a Cluster";

@@ -71,6 +71,18 @@ impl OperatorCall<bool> {
     }
 }
 
+impl OperatorCall<Option<u32>> {
+    /// The central limit of a lock.
+    pub(crate) fn permits(name: Arc<str>) -> Self {
+        Self::new(Action::Permits, name, |reply| read_permits(&reply))
+    }
+
+    /// Sets it, or clears it. Returns the one before.
+    pub(crate) fn set_permits(name: Arc<str>, permits: Option<u32>) -> Self {
+        Self::new(Action::SetPermits { permits }, name, |reply| read_permits(&reply))
+    }
+}
+
 impl OperatorCall<Option<LastTick>> {
     /// The last tick that is over.
     pub(crate) fn last_tick(name: Arc<str>) -> Self {
@@ -115,6 +127,10 @@ impl OperatorCall<Option<u64>> {
 
 fn read_inspection(reply: Reply) -> Result<Option<Inspection>, OfAnotherKind> {
     if let Reply::Found(found) = reply { Ok(found) } else { Err(OfAnotherKind) }
+}
+
+fn read_permits(reply: &Reply) -> Result<Option<u32>, OfAnotherKind> {
+    if let Reply::Permits(permits) = *reply { Ok(permits) } else { Err(OfAnotherKind) }
 }
 
 fn read_whether(reply: &Reply) -> Result<bool, OfAnotherKind> {

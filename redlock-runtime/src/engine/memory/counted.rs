@@ -15,6 +15,8 @@ pub(super) struct Inside {
     members: Vec<Member>,
     /// The number of the phase. Zero until it is drawn.
     fence: u64,
+    /// How many permits there are, in the place of the numbers of those with permits.
+    pub(super) central: Option<u32>,
 }
 
 pub(super) struct Member {
@@ -52,6 +54,16 @@ impl Inside {
         self.members.iter().fold(Limit::NONE, |limit, member| limit.least(member.limit))
     }
 
+    /// The limit that counts, and how many permits are taken.
+    fn counts(&self) -> Limit {
+        self.limit().allowed(self.central).taking(self.taken())
+    }
+
+    /// That is the central limit.
+    fn is_central(&self) -> bool {
+        self.central.is_some() && self.limit().number() > 1
+    }
+
     pub(super) fn get(&self, token: &Token) -> Option<&Member> {
         self.members.iter().find(|member| member.token == *token)
     }
@@ -73,7 +85,7 @@ impl Inside {
 
     /// True when one more may enter, with this limit.
     pub(super) fn has_room(&self, limit: Limit) -> bool {
-        limit.has_room(self.taken(), self.limit())
+        limit.has_room(self.taken(), self.limit(), self.central)
     }
 
     /// Returns when there may be room for one with this limit: one that wants the lock alone waits
@@ -94,7 +106,7 @@ impl Inside {
         while let Some(last) = by_end.pop() {
             taken = taken.saturating_add(last.limit.take());
             of_those = of_those.least(last.limit);
-            if by_end.is_empty() || !limit.has_room(taken, of_those) {
+            if by_end.is_empty() || !limit.has_room(taken, of_those, self.central) {
                 return Some(last);
             }
         }
@@ -141,16 +153,16 @@ impl Inside {
     /// As a caller with this limit sees them.
     pub(super) fn seen(&self, limit: Limit, now: Moment) -> Holder {
         let expires_in = self.next_end(limit).map(|end| end.since(now));
-        let limit = Some(self.limit().taking(self.taken())).filter(|_| !self.is_empty());
-        Holder { inside: self.count(), limit, expires_in, ..Holder::default() }
+        let limit = (!self.is_empty()).then(|| self.counts());
+        Holder { inside: self.count(), limit, is_central: self.is_central(), expires_in, ..Holder::default() }
     }
 
     /// Each of the first 100; `None` when nobody is inside.
     pub(super) fn seen_one_by_one(&self, now: Moment) -> Option<Counted> {
         let seen = |member: &Member| (member.token.clone(), member.limit.take(), member.expires.since(now));
         let holders = self.by_end().into_iter().take(100).map(seen).collect();
-        let limit = self.limit().taking(self.taken());
-        (!self.is_empty()).then(|| Counted { limit, inside: self.count(), holders })
+        let (limit, is_central) = (self.counts(), self.is_central());
+        (!self.is_empty()).then(|| Counted { limit, is_central, inside: self.count(), holders })
     }
 
     /// Names the phase of those that are inside now.

@@ -28,13 +28,13 @@ use crate::base::capabilities::Abilities;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Holder, InFront};
 use crate::base::host::{HashMap, wall_clock, wall_clock_before};
-use crate::base::key::{LEADER, ONCE, QUEUE, TICK};
+use crate::base::key::{LEADER, ONCE, PERMITS, QUEUE, TICK};
 use crate::base::limit::Limit;
 use crate::base::token::{self, Token};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Kind, Listed, Mode, Place, Push, PushKind,
-    Record, Releases, Reply, Request, ServerInfo, ServerTime, Verdict,
+    Record, Releases, Reply, Request, ServerInfo, ServerTime, Verdict, takes_too_many,
 };
 use counted::{Inside, Member};
 use faults::Faults;
@@ -67,6 +67,8 @@ struct Store {
     ticks: Ticks,
     /// The records of bodies that run once.
     records: Records,
+    /// The central limits, by the name of the lock.
+    permits: HashMap<Arc<str>, u32>,
     /// The observers that are notified of the next change of a leader, by the name of the lock.
     observers: HashMap<Arc<str>, Vec<Inbox>>,
 }
@@ -80,6 +82,7 @@ impl Store {
             clock: 0,
             ticks: Ticks::default(),
             records: Records::default(),
+            permits: HashMap::default(),
             observers: HashMap::default(),
         }
     }
@@ -99,6 +102,7 @@ impl Store {
             names.extend(led.map(|(name, _)| name).map(beside(LEADER)));
             names.extend(self.ticks.names(now).iter().map(beside(TICK)));
             names.extend(self.records.names(now).map(beside(ONCE)));
+            names.extend(self.permits.keys().map(beside(PERMITS)));
         }
         names.retain(|name| matches(pattern, name));
         names
@@ -116,6 +120,7 @@ impl Store {
             Action::Record => Reply::Recorded(self.records.known(&request.name, now)),
             Action::ClearRecord if self.records.clear(&request.name, now) => Reply::Done,
             Action::ClearTick | Action::ClearRecord => Reply::NotHeld,
+            Action::Permits => Reply::Permits(self.permits.get(&request.name).copied()),
             Action::WatchLeader => {
                 let observers = self.observers.entry(Arc::clone(&request.name)).or_default();
                 observers.retain(|observer| !observer.is_closed() && !observer.same_channel(inbox));
@@ -128,12 +133,13 @@ impl Store {
 
     /// Executes a request for one lock.
     fn execute(&mut self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
-        let Self { locks, clock, ticks, records, observers, .. } = self;
+        let Self { locks, clock, ticks, records, permits, observers, .. } = self;
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
+        lock.inside.central = permits.get(&request.name).copied();
         let before = lock.leader();
         drop(lock.holder.take_if(|holder| holder.expires <= now));
         lock.drop_expired(&request.name, inbox, now);
-        let reply = Execution { request, inbox, now, lock, clock, ticks, records }.reply();
+        let reply = Execution { request, inbox, now, lock, clock, ticks, records, permits }.reply();
         if lock.leader() != before {
             notify_observers(&request.name, observers.remove(&request.name));
         }
@@ -162,13 +168,32 @@ struct Execution<'a> {
     clock: &'a mut u64,
     ticks: &'a mut Ticks,
     records: &'a mut Records,
+    /// The central limits.
+    permits: &'a mut HashMap<Arc<str>, u32>,
 }
 
 impl Execution<'_> {
     fn reply(mut self) -> Reply {
         let Self { request, inbox, now, ref mut lock, ref mut clock, .. } = self;
         match request.action {
+            Action::Acquire(_) if lock.takes_too_many(request) => {
+                let limit = request.kind.limit();
+                Reply::Refused(takes_too_many(limit.take(), limit.allowed(lock.inside.central).number()))
+            }
             Action::Acquire(mode) | Action::AcquireNext { mode, .. } => Reply::Acquire(self.acquire(mode)),
+            Action::SetPermits { permits: to } => {
+                let name = &request.name;
+                let before = match to {
+                    Some(to) => self.permits.insert(Arc::clone(name), to),
+                    None => self.permits.remove(name),
+                };
+                lock.inside.central = to;
+                if !lock.inside.is_empty() {
+                    lock.admit_waiters(name, None, now, clock);
+                    lock.notify_next(name, now);
+                }
+                Reply::Permits(before)
+            }
             Action::Watch | Action::WatchHolder => lock.watch(&request.token, now),
             Action::Redeem if lock.is_held_by(request) => lock.redeem(request, inbox, now, clock),
             Action::Redeem => Reply::Acquire(Verdict::NoTicket { is_free: lock.is_free() }),
@@ -197,6 +222,7 @@ impl Execution<'_> {
             | Action::Leader
             | Action::LastTick
             | Action::ClearTick
+            | Action::Permits
             | Action::List { .. }
             | Action::Ping { .. }
             | Action::Record
@@ -206,7 +232,7 @@ impl Execution<'_> {
     }
 
     fn acquire(self, mode: Mode) -> Verdict {
-        let Self { request, inbox, now, lock, clock, ticks, records } = self;
+        let Self { request, inbox, now, lock, clock, ticks, records, .. } = self;
         let acquire = |lock: &mut MemoryLock| lock.acquire(request, mode, inbox, now, clock);
         match &request.kind {
             Kind::Tick(of) => ticks.acquire(request, of, mode, lock, now, acquire),
@@ -223,7 +249,7 @@ impl Execution<'_> {
     }
 
     fn release(self) -> Reply {
-        let Self { request, inbox, now, lock, clock, ticks, records } = self;
+        let Self { request, inbox, now, lock, clock, ticks, records, .. } = self;
         if records.finish(request, lock, now) {
             return Reply::Done;
         }
@@ -395,10 +421,15 @@ fn notify_observers(name: &Arc<str>, observers: Option<Vec<Inbox>>) {
 
 /// The holder with this token has lost the lock to an operator.
 fn notify_taken_away(name: &Arc<str>, token: Token, inbox: &Inbox) {
-    push_to_holder(name, PushKind::TakenAway, token, inbox);
+    push_to_process(name, PushKind::TakenAway, token, inbox);
 }
 
-fn push_to_holder(name: &Arc<str>, kind: PushKind, token: Token, inbox: &Inbox) {
+/// Waiters of this process have lost their places: all of them ask.
+fn notify_place_lost(name: &Arc<str>, inbox: &Inbox) {
+    push_to_process(name, PushKind::PlaceLost, Token::empty(), inbox);
+}
+
+fn push_to_process(name: &Arc<str>, kind: PushKind, token: Token, inbox: &Inbox) {
     let push = Push { token, name: Arc::clone(name), kind, followers: "".into(), is_undercut: false };
     // Its manager may have gone.
     let _ = inbox.send(ConnectionEvent::Push(push));
@@ -745,16 +776,7 @@ impl MemoryLock {
 
     fn drop_waiters_of(&mut self, name: &Arc<str>, stuck: &Inbox) {
         self.queue.retain(|waiter| !waiter.inbox.same_channel(stuck));
-        let name = Arc::clone(name);
-        let push = Push {
-            token: Token::empty(),
-            name,
-            kind: PushKind::PlaceLost,
-            followers: "".into(),
-            is_undercut: false,
-        };
-        // Its manager may have gone.
-        let _ = stuck.send(ConnectionEvent::Push(push));
+        notify_place_lost(name, stuck);
     }
 
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
@@ -786,7 +808,7 @@ impl MemoryLock {
             return Reply::NotHeld;
         };
         let reply = self.release(request, now, clock);
-        push_to_holder(&request.name, PushKind::Revoked, request.token.clone(), &inbox);
+        push_to_process(&request.name, PushKind::Revoked, request.token.clone(), &inbox);
         reply
     }
 
@@ -895,8 +917,22 @@ impl MemoryLock {
         self.holder.as_ref().is_some_and(|holder| holder.token == *token)
     }
 
-    /// The longest waiter, if there is room for it.
-    fn pop_next(&mut self) -> Option<Waiter> {
+    /// A caller takes more permits than the central limit allows, and has none of them yet.
+    fn takes_too_many(&self, request: &Request) -> bool {
+        let limit = request.kind.limit();
+        limit.takes_more_than(self.inside.central) && self.inside.get(&request.token).is_none()
+    }
+
+    /// The longest waiter, if there is room for it. One in front that takes more permits than the
+    /// central limit allows leaves, and learns why when it asks.
+    fn pop_next(&mut self, name: &Arc<str>) -> Option<Waiter> {
+        let central = self.inside.central;
+        let is_refused = |next: &Waiter| self.holder.is_none() && next.limit.takes_more_than(central);
+        while self.queue.front().is_some_and(is_refused)
+            && let Some(refused) = self.queue.pop_front()
+        {
+            notify_place_lost(name, &refused.inbox);
+        }
         let has_room = |next: &Waiter| self.holder.is_none() && self.inside.has_room(next.limit);
         self.queue.front().is_some_and(has_room).then(|| self.queue.pop_front()).flatten()
     }
@@ -908,7 +944,7 @@ impl MemoryLock {
         if self.holder.is_none() {
             self.claim = None;
         }
-        while let Some(next) = self.pop_next() {
+        while let Some(next) = self.pop_next(name) {
             let expires = now.after(next.ttl.min(CLAIM));
             let is_caller = caller == Some(&next.token);
             if next.limit.is_counted() {

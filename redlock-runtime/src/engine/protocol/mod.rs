@@ -14,7 +14,7 @@ use crate::base::limit::Limit;
 use crate::base::owner::Owner;
 use crate::base::token::Token;
 
-pub(crate) use counted::Counted;
+pub(crate) use counted::{Counted, takes_too_many};
 pub(crate) use leader::{Announcement, Record};
 pub(crate) use once::{NotRun, Once, OnceRequest, Run, RunRecord};
 pub(crate) use refusal::{IN_THE_MIDDLE, Redirect, Refusal};
@@ -287,6 +287,11 @@ pub(crate) enum Action {
     LastTick,
     /// Forget that.
     ClearTick,
+    /// From now on, so many permits count for the lock, in the place of those of its callers; `None`:
+    /// those of the callers count again. Waiters that have room then enter.
+    SetPermits { permits: Option<u32> },
+    /// Which number is that?
+    Permits,
     /// Who holds the lock, and how many wait?
     Inspect,
     /// Inspect, then release it for its holder, if it has the value that the token of this request
@@ -383,6 +388,8 @@ pub(crate) enum Reply {
     Found(Option<Inspection>),
     /// Last tick: that one, if any is over.
     LastTick(Option<LastTick>),
+    /// Permits: the central limit. Set permits: the one before.
+    Permits(Option<u32>),
     /// Record: what is known, if anything is.
     Recorded(Option<RunRecord>),
     /// List: some names, and the cursor of the next page; zero at the end.

@@ -187,10 +187,12 @@ impl Sequence {
                     "lock:a%queue",
                     "lock:a%queue%claim",
                     "lock:a%queue%holders",
+                    "lock:a%queue%permits",
                     LOCKS[1],
                     "lock:b%queue",
                     "lock:b%queue%claim",
                     "lock:b%queue%holders",
+                    "lock:b%queue%permits",
                     CLOCK,
                 ],
                 {

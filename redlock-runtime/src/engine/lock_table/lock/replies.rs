@@ -245,7 +245,7 @@ impl Lock {
         place: Option<Place>,
     ) {
         let Some(waiting) = self.attempts.waiting(id) else { return };
-        compare_limits(cx, &waiting.ask, holder.limit);
+        compare_limits(cx, &waiting.ask, holder.limit.filter(|_| !holder.is_central));
         if waiting.ask.deadline.one_try {
             self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
             return;

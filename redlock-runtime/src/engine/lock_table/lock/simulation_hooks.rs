@@ -99,6 +99,8 @@ fn name_of(action: Action) -> &'static str {
         | Action::WatchLeader
         | Action::LastTick
         | Action::ClearTick
+        | Action::SetPermits { .. }
+        | Action::Permits
         | Action::ForceRelease
         | Action::TakeAway
         | Action::Record
@@ -131,7 +133,11 @@ fn reply_name(reply: &Reply) -> &'static str {
         Reply::HeldFor { .. } => "held",
         Reply::NotHeld => "not held",
         Reply::Free => "free",
-        Reply::Found(_) | Reply::Recorded(_) | Reply::Page { .. } | Reply::LastTick(_) => "found",
+        Reply::Found(_)
+        | Reply::Recorded(_)
+        | Reply::Permits(_)
+        | Reply::Page { .. }
+        | Reply::LastTick(_) => "found",
         Reply::Refused(Refusal::NoScript) => "no script",
         Reply::Refused(Refusal::Unfinished) => "unfinished",
         Reply::Refused(Refusal::Contended) => "contended",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fields::{EXACTLY, Encoder, UNFENCED, counted_parts, in_ms, taken};
+use super::fields::{EXACTLY, Encoder, UNFENCED, counted_parts, in_ms, is_central, taken};
 use crate::base::limit::Limit;
 use crate::base::token::Token;
 use crate::engine::protocol::{Action, Counted, Request};
@@ -84,6 +84,7 @@ pub(super) fn read_counted(value: &[u8], parts: &[Value]) -> Option<Counted> {
     };
     Some(Counted {
         limit: Limit::of(limit.parse().ok()?).taking(taken(value).max(inside)),
+        is_central: is_central(value),
         inside,
         holders: holders.chunks(2).filter_map(holder).collect(),
     })

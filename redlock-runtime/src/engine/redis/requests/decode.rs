@@ -11,7 +11,7 @@ use super::tick::{read_last_tick, read_of_tick};
 use crate::base::key::is_side_name;
 use crate::base::token::Token;
 use crate::engine::protocol::{
-    Action, Inspection, Listed, Place, Redirect, Refusal, Reply, ServerTime, Verdict,
+    Action, Inspection, Listed, Place, Redirect, Refusal, Reply, ServerTime, Verdict, takes_too_many,
 };
 use crate::engine::redis::scripts::{Dialect, Script};
 use crate::engine::redis::wire::error_reply::{ErrorReply, is_of_another_type, is_passing, is_unknown};
@@ -42,6 +42,7 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, dialect
         (Action::Acquire(_) | Action::Downgrade { .. } | Action::Vote { .. }, Value::Array(parts)) => {
             read_busy(&parts)
         }
+        (Action::SetPermits { .. } | Action::Permits, value) => read_permits(&value),
         (Action::LastTick, value) => read_last_tick(&value),
         (Action::Inspect | Action::ForceRelease | Action::Leader, Value::Array(parts)) => {
             read_found(action, &parts)
@@ -215,6 +216,28 @@ fn read_page(parts: &[Value], what: Listed) -> Reply {
     }
 }
 
+/// The central limit of a lock.
+fn read_permits(value: &Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Permits(None),
+        Value::BulkString(_) => match number(value).and_then(|permits| u32::try_from(permits).ok()) {
+            Some(permits) => Reply::Permits(Some(permits)),
+            None => Reply::Refused(Refusal::Permanent(NO_LIMIT.into())),
+        },
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
+            [Value::Int(0), Value::Int(before)] => {
+                Reply::Permits(u32::try_from(*before).ok().filter(|before| *before > 0))
+            }
+            _ => nonsense(value),
+        },
+        other => nonsense(other),
+    }
+}
+
+const NO_LIMIT: &str = "the key of its central limit has a value that is no number, which another client has written: set \
+                        or clear the limit";
+
 fn read_node(info: Value) -> Reply {
     match info {
         Value::SimpleString(info) => Reply::Page { cursor: 0, names: vec![info] },
@@ -248,6 +271,10 @@ fn read_busy(parts: &[Value]) -> Reply {
             Some(why) => Reply::Acquire(Verdict::NotRun { why, kept: *kept == 1 }),
             None => nonsense(&Value::Array(parts.to_vec())),
         },
+        [Value::Int(10), Value::Int(take), Value::Int(central)] => {
+            let number = |number: &i64| u32::try_from(*number).unwrap_or(u32::MAX);
+            Reply::Refused(takes_too_many(number(take), number(central)))
+        }
         [Value::Int(2), Value::Int(waiters)] => {
             Reply::Acquire(Verdict::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) })
         }

@@ -174,9 +174,18 @@ impl Encoder {
         match request.action {
             Action::Announce | Action::Leader => self.write_about_leader(request, command),
             Action::Inspect => {
-                command.arg("3").arg(&*request.name);
+                command.arg("4").arg(&*request.name);
                 keyspace.write_queue(command, &request.name);
                 keyspace.write_holders(command, &request.name);
+                keyspace.write_permits(command, &request.name);
+            }
+            Action::SetPermits { permits } => {
+                self.write_keys(command, request);
+                match permits {
+                    Some(permits) => command.arg(permits),
+                    None => command.arg(""),
+                };
+                command.arg("").arg("").arg(&*self.session.inbox).arg("").arg(self.floor(request));
             }
             Action::Vote { .. } | Action::RaiseFence { .. } | Action::Reserve { .. } => {
                 self.write_about_the_clock(request, command);
@@ -208,6 +217,7 @@ impl Encoder {
             | Action::WatchLeader
             | Action::LastTick
             | Action::ClearTick
+            | Action::Permits
             | Action::TakeAway
             | Action::Record
             // Counted requests alone ask for it.
@@ -279,6 +289,11 @@ impl Encoder {
                 self.session.keyspace.write_tick(command, &request.name);
                 command
             }
+            Action::Permits => {
+                command.arg("GET");
+                self.session.keyspace.write_permits(command, &request.name);
+                command
+            }
             // An observer watches this key, and below a waiter watches the lock: the server publishes its next change.
             Action::WatchLeader => {
                 command.arg("EXISTS");
@@ -322,12 +337,13 @@ impl Encoder {
         let mut command = Command::begin(into, bytes);
         self.call(Script::AcquireAll, &mut command);
         let Session { keyspace, inbox, .. } = &*self.session;
-        command.arg(4 * requests.len() + 1);
+        command.arg(5 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
             self.write_queue(&mut command, request);
             keyspace.write_claim(&mut command, &request.name);
             keyspace.write_holders(&mut command, &request.name);
+            keyspace.write_permits(&mut command, &request.name);
         }
         for (_, request) in requests.iter().take(1) {
             keyspace.write_clock(&mut command, &request.name);
@@ -419,7 +435,7 @@ mod tests {
     fn a_release_that_is_the_last_request_names_those_that_may_have_the_lock_counted() {
         let request =
             Request::new(Action::Release, "lock:k".into(), Token::from_value("token"), Duration::ZERO);
-        for (release, keys) in [(Releases::Usual, "4"), (Releases::Last, "5"), (Releases::AmongSeveral, "5")]
+        for (release, keys) in [(Releases::Usual, "4"), (Releases::Last, "6"), (Releases::AmongSeveral, "6")]
         {
             let request = Request { release, ..request.clone() };
             let mut command = Vec::new();

@@ -201,7 +201,7 @@ impl Encoder {
         let keyspace = &self.session.keyspace;
         let once = matches!(request.kind, Kind::Once(_));
         let names_holders = match request.action {
-            Action::ForceRelease => true,
+            Action::ForceRelease | Action::SetPermits { .. } => true,
             _ if once => true,
             // A first waiter that is counted makes the script ask for them.
             Action::Release if request.release != Releases::Usual => true,
@@ -210,13 +210,14 @@ impl Encoder {
             }
             _ => request.kind.is_counted(),
         };
-        let keys = 4 + u32::from(names_holders) + u32::from(once);
+        let keys = 4 + 2 * u32::from(names_holders) + u32::from(once);
         command.arg(keys).arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
         if names_holders {
             keyspace.write_holders(command, &request.name);
+            keyspace.write_permits(command, &request.name);
         }
         if once {
             keyspace.write_once(command, &request.name);
@@ -265,6 +266,7 @@ pub(super) fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
         inside: inside(value),
         limit: counted_parts(value)
             .and_then(|[limit, _]| Some(Limit::of(limit.parse().ok()?).taking(taken(value)))),
+        is_central: is_central(value),
         call: None,
         waiter: None,
     }
@@ -306,6 +308,11 @@ pub(super) fn inside(value: &[u8]) -> u32 {
 /// Returns how many permits these take. Else 0.
 pub(super) fn taken(value: &[u8]) -> u32 {
     part_behind_phase(value, 2).unwrap_or_else(|| inside(value))
+}
+
+/// True where the limit is the central one: then `c` stands behind how many permits they take.
+pub(super) fn is_central(value: &[u8]) -> bool {
+    counted_parts(value).is_some_and(|[_, rest]| rest.split('|').nth(3) == Some("c"))
 }
 
 fn part_behind_phase(value: &[u8], at: usize) -> Option<u32> {

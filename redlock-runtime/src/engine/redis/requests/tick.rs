@@ -20,11 +20,12 @@ impl Encoder {
     /// The keys and arguments of `tick.lua` and `end_tick.lua`.
     pub(super) fn write_tick(&self, request: &Request, tick: &TickRequest, command: &mut Command<'_>) {
         let keyspace = &self.session.keyspace;
-        command.arg("6").arg(&*request.name);
+        command.arg("7").arg(&*request.name);
         self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
         keyspace.write_holders(command, &request.name);
+        keyspace.write_permits(command, &request.name);
         keyspace.write_tick(command, &request.name);
         command.arg(request.token.value()).arg(in_ms(request.ttl));
         let (how, inbox, at_most) = self.how(request.action);

@@ -62,6 +62,7 @@ includes! {
     admit_next
     admit_waiters
     asks
+    central
     claim
     count_waiters
     counted
@@ -170,6 +171,7 @@ scripts! {
     ReleaseCounted = release_counted
     Downgrade = downgrade
     Revoke = revoke
+    SetPermits = set_permits
     Tick = tick
     EndTick = end_tick
     GiveUpTick = give_up_tick
@@ -191,6 +193,7 @@ impl Script {
             Action::Renew { .. } | Action::ExpireLater => Some(Self::Renew),
             Action::Release => Some(Self::Release),
             Action::Inspect => Some(Self::Inspect),
+            Action::SetPermits { .. } => Some(Self::SetPermits),
             Action::ForceRelease => Some(Self::ForceRelease),
             Action::TakeAway => Some(Self::TakeAway),
             Action::Vote { .. } => Some(Self::Vote),
@@ -207,6 +210,7 @@ impl Script {
             | Action::WatchHolder
             | Action::LastTick
             | Action::ClearTick
+            | Action::Permits
             | Action::Record
             | Action::ClearRecord
             | Action::List { .. }

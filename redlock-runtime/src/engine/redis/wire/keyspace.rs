@@ -10,7 +10,7 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use super::command::Command;
-use crate::base::key::{CLAIM, CLOCK, HOLDERS, LEADER, ONCE, QUEUE, TICK, is_side_name};
+use crate::base::key::{CLAIM, CLOCK, HOLDERS, LEADER, ONCE, PERMITS, QUEUE, TICK, is_side_name};
 use crate::engine::slots::{Slot, hash_tag};
 
 #[derive(Clone)]
@@ -41,6 +41,11 @@ impl Keyspace {
     /// Appends the name of the set of those that have a counted lock.
     pub(crate) fn write_holders(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, HOLDERS);
+    }
+
+    /// Appends the name of the central limit of a lock.
+    pub(crate) fn write_permits(&self, command: &mut Command<'_>, lock: &str) {
+        self.write_beside(command, lock, PERMITS);
     }
 
     /// Appends the name of the record of a lock's leader.
@@ -143,13 +148,14 @@ mod tests {
     use super::*;
     use crate::engine::redis::wire::command::words_of;
 
-    fn side_names(prefix: &str, key: &str) -> [String; 6] {
+    fn side_names(prefix: &str, key: &str) -> [String; 7] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut written = Vec::new();
         let mut command = Command::begin(&mut written, 0);
         keyspace.write_queue(&mut command, &lock);
         keyspace.write_claim(&mut command, &lock);
         keyspace.write_holders(&mut command, &lock);
+        keyspace.write_permits(&mut command, &lock);
         keyspace.write_tick(&mut command, &lock);
         keyspace.write_once(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
@@ -178,11 +184,8 @@ mod tests {
     #[test]
     fn two_locks_never_share_a_queue_a_claim_holders_or_a_record() {
         let tag = Slot::of("lock:k").tag();
-        let [queue, claim, holders, tick, once, _] = side_names("lock:", "k");
-        let [other, others_claim, others_holders, others_tick, others_once, _] =
-            side_names("lock:", &format!("{{{tag}}}k"));
-        let ours = [queue, claim, holders, tick, once];
-        let names = [ours, [other, others_claim, others_holders, others_tick, others_once]].concat();
-        assert!((0..10).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
+        let beside = |key: &str| side_names("lock:", key)[..6].to_vec();
+        let names = [beside("k"), beside(&format!("{{{tag}}}k"))].concat();
+        assert!((0..12).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
     }
 }

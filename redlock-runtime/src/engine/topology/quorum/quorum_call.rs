@@ -150,7 +150,7 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last fourteen to a quorum, or it asks the nodes otherwise.
+            // The table sends none of these last sixteen to a quorum, or it asks the nodes otherwise.
             | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Redeem
@@ -160,6 +160,8 @@ impl QuorumCall {
             | Action::Leader
             | Action::LastTick
             | Action::ClearTick
+            | Action::SetPermits { .. }
+            | Action::Permits
             | Action::Record
             | Action::ClearRecord
             | Action::WatchLeader => tally.renew(),

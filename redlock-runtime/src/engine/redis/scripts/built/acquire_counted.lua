@@ -2,10 +2,12 @@
 -- KEYS as in acquire.lua: all of them   ARGV as in acquire.lua, but:
 -- ARGV[7] n and the limit of the caller, 0 for any number; then x and its weight, if it takes several permits
 -- ARGV[8] 'try' if the server has refused a command that this script needs: the script tries all of them first
--- Returns what acquire.lua returns. All holders have the same fencing token. If an older client has granted the lock to
+-- Returns what acquire.lua returns, or {10, how many permits it takes, how many the central limit allows} if it takes
+-- more than those. All holders have the same fencing token. If an older client has granted the lock to
 -- this token alone, the token becomes one of several holders. The holder in an answer is %holders|the least of their
--- limits|their fencing token|how many they are, and then |how many permits they have, if one of them has several. What
--- who_keeps_out returns takes the place of the time of the grant.
+-- limits|their fencing token|how many they are, and then |how many permits they have, if one of them has several. If
+-- a central limit counts, see central.lua, that limit takes the place of the least one, and |how many permits they
+-- have|c follows. What who_keeps_out returns takes the place of the time of the grant.
 -- Idempotent by token, as acquire.lua.
 
 -- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
@@ -24,10 +26,14 @@ if ARGV[8] then
 end
 
 -- The short way, for a lock without waiters that is free, or whose holders have the same limit. It has the same effect
--- as the long way below. This is one command for three keys. If none exists, the lock is free. If two exist, these are
--- the lock and its holders, and nobody waits.
-local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5])
-local value = false
+-- as the long way below. This is one command for four keys. If none exists, the lock is free. If two exist, these are
+-- the lock and its holders, and nobody waits. If one more exists, it may be the central limit.
+local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5], KEYS[6])
+local value, central_limit = false, nil
+if exist == 1 or exist == 3 then
+  central_limit = tonumber(redis.call('GET', KEYS[6]))
+  if central_limit then exist = exist - 1 end
+end
 if exist > 0 then
   value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
   if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
@@ -46,7 +52,8 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   local rest = ends % 1000000000
   ends = string.format('%d%09d', (ends - rest) / 1000000000, rest)
   -- If the clock must be raised, the long way draws another fencing token.
-  local fence = not value and redis.call('INCR', KEYS[3])
+  local is_too_heavy = central_limit and (tonumber(string.match(number, 'x(%d+)')) or 1) > central_limit
+  local fence = not value and not is_too_heavy and redis.call('INCR', KEYS[3])
   if fence and fence >= (ARGV[6] ~= '' and tonumber(ARGV[6]) or LEAST) then
     local px = lasts + GRACE + (lasts - lasts % 3) / 3
     px = string.format(px < 1000000000 and '%d' or '%.0f', px)
@@ -71,7 +78,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   if prefix and string.sub(value, 1, #prefix) == prefix then
     -- The long way removes holders whose lease is over. It runs if there is no room, or if the key has to last longer.
     local inside = redis.call('ZCARD', KEYS[5])
-    if inside > 0 and (number == '0' or inside < tonumber(number)) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
+    if inside > 0 and (number == '0' or inside < (central_limit or tonumber(number))) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
       and not redis.call('ZSCORE', KEYS[5], member) then
       redis.call('ZADD', KEYS[5], ends, member)
       return tonumber(string.sub(value, #prefix + 1))
@@ -82,11 +89,12 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
     local its_least, its_phase = string.match(value, '^%%holders|(%d+)|(%d+)$')
     if its_phase and (its_least == '1' or its_least == most) and most ~= '0' then
       local taken, members = tonumber(weight) or 1, redis.call('ZRANGE', KEYS[5], '0', '-1')
+      local limit = central_limit or most + 0
       for i = 1, #members do
         local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
-        taken = its_number == most and members[i] ~= member and taken + (tonumber(its_weight) or 1) or most + 1
+        taken = its_number == most and members[i] ~= member and taken + (tonumber(its_weight) or 1) or limit + 1
       end
-      local has = taken <= most + 0 and #members > 0 and redis.call('PTTL', KEYS[1]) or 0
+      local has = taken <= limit and #members > 0 and redis.call('PTTL', KEYS[1]) or 0
       if has >= lasts + GRACE then
         if weight ~= '' and its_least ~= '1' then
           redis.call('SET', KEYS[1], '%holders|1|' .. its_phase, 'PX', string.format('%.0f', has))
@@ -98,7 +106,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   end
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
 local leaves = false
 -- The member of the caller in the queue: see read.lua.
@@ -235,6 +243,18 @@ local function evict_stalled()
   redis.call('DEL', claim)
   return true
 end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
+end
 -- The state of a counted lock, which several callers hold at a time.
 -- Each caller has a limit, which says how many it allows inside at a time, itself included: 1 for an exclusive caller,
 -- 0 for any number. A caller may enter if fewer are inside than its limit and each of their limits allow. A caller that
@@ -246,8 +266,9 @@ end
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 -- Reads the limits and weights of the holders from their members: see counted.lua.
 
 -- Returns the smaller limit. Zero allows any number, so it is larger than all others.
@@ -288,7 +309,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -297,7 +318,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -311,7 +332,7 @@ end
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 local function read_holders(value)
@@ -344,7 +365,7 @@ local function read_holders(value)
   return true
 end
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -358,7 +379,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 
@@ -382,7 +403,7 @@ local function extend_counted(lasts, value, has)
   return px
 end
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 -- Draws a fencing token.
 -- clock: the key of the clock of fencing tokens, one per server
 -- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token
@@ -441,7 +462,7 @@ end
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- Returns the waiters to notify.
 --- @with queue
 local function first_two()
@@ -588,7 +609,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
@@ -603,11 +624,23 @@ end
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -621,7 +654,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end
@@ -669,7 +702,7 @@ local function admit_waiters(lasts)
 end
 -- Returns who keeps out a caller of this limit and weight: the member of the holder whose end makes room; and, if there
 -- is room, the member of the first waiter, which the caller must not pass. '' for none.
---- @with queue, holders
+--- @with queue, holders, permits
 local function who_keeps_out(its_number, its_weight)
   local at = makes_room(its_number, its_weight)
   local holder = redis.call('ZRANGE', holders, at, at)[1] or ''
@@ -709,7 +742,7 @@ local function count_waiters()
   return waiters, waiters >= most
 end
 -- Notifies the waiters that are in front now, after others have left. Returns false if the caller has to call again.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 local function notify_front(holder, left)
   if inside > 0 then return admit_waiters() ~= false end
   -- A foreign client releases without a push, so 0: see release.lua.
@@ -754,7 +787,7 @@ end
 -- server's time, and the member of the first waiter: no inbox contains `|`. A waiter that asks makes the queue last for
 -- QUEUE_TTL again, in any version of these scripts. While the first waiter has not answered, a request of another
 -- process makes the queue last for a claim less.
---- @with queue, claim, holders, inbox
+--- @with queue, claim, holders, permits, inbox
 local hinted
 
 local function find_hinted()
@@ -774,7 +807,7 @@ local function leave_unanswered()
   end
 end
 -- Passes over a first waiter that keeps out a caller with room, and does not answer: see hinted.lua.
---- @with lock, queue, claim, holders, inbox
+--- @with lock, queue, claim, holders, permits, inbox
 
 -- Removes the waiters of its process. Returns false if the caller has to call again.
 local function pass_over()
@@ -826,6 +859,9 @@ if score then
   redis.call('ZADD', holders, string.format('%.0f', ends), mine)
   return tonumber(phase)
 end
+
+-- Its process gives back a place that it may have.
+if weight > 1 and weight > allowed(number) then return {10, weight, allowed(number)} end
 
 local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
 if waiters == 0 and (is_over or limit) and has_room(number, weight) then

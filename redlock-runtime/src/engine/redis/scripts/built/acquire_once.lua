@@ -1,5 +1,5 @@
 -- Takes a lock for a body that runs once, unless the body is done.
--- KEYS[1] to KEYS[5] as in acquire.lua, KEYS[6] the record: see once.lua
+-- KEYS[1] to KEYS[6] as in acquire.lua, KEYS[7] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
 -- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
 -- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
@@ -9,7 +9,7 @@
 -- longer than its lease: renew_once.lua prolongs it. Each call reads the record, because a caller that has waited, or
 -- got the lock by a push, does not know what was stored meanwhile.
 -- Idempotent by token, as acquire.lua.
-local record = KEYS[6]
+local record = KEYS[7]
 -- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
 -- has asked, no other client finds it free.
 local GRACE = 100
@@ -86,7 +86,7 @@ local function acquire(KEYS, ARGV)
 -- KEYS[3] the clock of fencing tokens, one per server
 -- KEYS[4] the claim: see set_lock.lua
 -- KEYS[5] the holders of a counted lock: see counted.lua. A caller that does not know of holders leaves the key out,
--- and calls again if the lock has some
+-- and calls again if the lock has some   KEYS[6] its central limit: see central.lua
 -- ARGV[1] token   ARGV[2] ttl in ms
 -- ARGV[3] '0': one try; 'late': one try of a caller that has asked before; 'join': may wait in the queue, unless
 --         ARGV[5] waiters do already; 'join_again': as 'join', for an attempt that may have a place already, so that it
@@ -169,7 +169,7 @@ if not value and ARGV[7] == 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')
   return 0
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
 inbox, kind = inbox or '', kind or ''
 -- Returns the rest of the lease for a PTTL in ms. If it is negative, the key does not expire, or does not exist.
@@ -507,8 +507,9 @@ end
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 -- Reads the limits and weights of the holders from their members: see counted.lua.
 
 -- Returns the smaller limit. Zero allows any number, so it is larger than all others.
@@ -526,6 +527,18 @@ local function limits_of(members)
     beyond = beyond + (tonumber(its_weight) or 1) - 1
   end
   return its_least, beyond
+end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
 end
 
 -- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
@@ -549,7 +562,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -558,7 +571,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -572,7 +585,7 @@ end
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 local function read_holders(value)
@@ -608,7 +621,7 @@ end
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- Gives the lock to a waiter that has left the queue, and notifies it. Returns for how many ms it has the lock.
 --- @with lock, queue, clock, claim, floor, inbox
 -- Finds the followers of a grant: the waiters behind the new holder, as far as they are of its process, have its ttl,
@@ -650,7 +663,7 @@ local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   return lasts
 end
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -664,7 +677,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 
@@ -677,7 +690,7 @@ local function admit(member, number, weight, lasts)
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
 -- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
@@ -718,7 +731,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
@@ -733,11 +746,23 @@ end
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -751,7 +776,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end
@@ -798,7 +823,7 @@ local function admit_waiters(lasts)
   return who_is_inside(), left_for(number, weight_of(mine)), have_left
 end
 -- Hands a free lock to the longest waiter that is alive.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil if the queue is empty; false if the queue may be longer
@@ -834,7 +859,7 @@ local function grant_next()
 end
 -- Returns who keeps out a caller of this limit and weight: the member of the holder whose end makes room; and, if there
 -- is room, the member of the first waiter, which the caller must not pass. '' for none.
---- @with queue, holders
+--- @with queue, holders, permits
 local function who_keeps_out(its_number, its_weight)
   local at = makes_room(its_number, its_weight)
   local holder = redis.call('ZRANGE', holders, at, at)[1] or ''
@@ -842,7 +867,7 @@ local function who_keeps_out(its_number, its_weight)
   return {string.sub(holder, 1, SHOWN), string.sub(waiter, 1, SHOWN)}
 end
 -- Notifies the waiters that are in front now, after others have left. Returns false if the caller has to call again.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 local function notify_front(holder, left)
   if inside > 0 then return admit_waiters() ~= false end
   -- A foreign client releases without a push, so 0: see release.lua.
@@ -855,7 +880,7 @@ end
 -- server's time, and the member of the first waiter: no inbox contains `|`. A waiter that asks makes the queue last for
 -- QUEUE_TTL again, in any version of these scripts. While the first waiter has not answered, a request of another
 -- process makes the queue last for a claim less.
---- @with queue, claim, holders, inbox
+--- @with queue, claim, holders, permits, inbox
 local hinted
 
 local function find_hinted()

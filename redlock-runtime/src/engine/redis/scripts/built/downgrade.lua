@@ -6,7 +6,7 @@
 -- Returns the fencing token of all that are inside, or 0 when this token does not hold the lock, or {3} when the caller has to call
 -- again.
 -- Idempotent by token: a second call finds it inside, and renews its lease.
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, fence, inbox, place_ttl, floor, kind, place_kind = unpack(ARGV)
 local leaves = true
 -- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
@@ -108,8 +108,9 @@ local mine = token .. '|' .. label .. '|' .. without_tag(inbox)
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 -- Reads the limits and weights of the holders from their members: see counted.lua.
 
 -- Returns the smaller limit. Zero allows any number, so it is larger than all others.
@@ -127,6 +128,18 @@ local function limits_of(members)
     beyond = beyond + (tonumber(its_weight) or 1) - 1
   end
   return its_least, beyond
+end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
 end
 
 -- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
@@ -150,7 +163,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -159,7 +172,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -173,7 +186,7 @@ end
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 -- How many members one command reads.
@@ -263,7 +276,7 @@ end
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- A granted waiter has to claim its lock by a renewal within this time, in ms, so a stuck waiter costs the others no
 -- more. It is text, because the server takes longer for a number among the arguments of a command.
 local CLAIM = '1000'
@@ -416,7 +429,7 @@ local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   return lasts
 end
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -430,7 +443,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 
@@ -443,7 +456,7 @@ local function admit(member, number, weight, lasts)
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 local function add_holders()
   if #entering == 0 then return end
   local is_first = inside == #entering / 2
@@ -473,7 +486,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
@@ -488,11 +501,23 @@ end
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -506,7 +531,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end

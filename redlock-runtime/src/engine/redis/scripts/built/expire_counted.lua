@@ -4,7 +4,7 @@
 -- ARGV[7] as in acquire_counted.lua
 -- Returns 1, or 0 if this token is not inside, or 2 if the caller has to call again.
 -- Idempotent: a second call sets the end again.
-local lock, queue, _, claim, holders = unpack(KEYS)
+local lock, queue, _, claim, holders, permits = unpack(KEYS)
 local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 -- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
 -- has asked, no other client finds it free.
@@ -111,8 +111,9 @@ end
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 -- Reads the limits and weights of the holders from their members: see counted.lua.
 
 -- Returns the smaller limit. Zero allows any number, so it is larger than all others.
@@ -130,6 +131,18 @@ local function limits_of(members)
     beyond = beyond + (tonumber(its_weight) or 1) - 1
   end
   return its_least, beyond
+end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
 end
 
 -- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
@@ -153,7 +166,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -162,7 +175,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -176,7 +189,7 @@ end
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 -- Removes all waiters of stuck processes from the queue.
@@ -248,7 +261,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- Returns the limit of a waiter of this kind (1 for an exclusive waiter, 0 for any number), its weight, and both as
 -- they are written in its member among the holders: see counted.lua.
 local function number_of(its_kind)

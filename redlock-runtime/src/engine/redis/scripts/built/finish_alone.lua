@@ -2,7 +2,7 @@
 -- KEYS, ARGV as in finish.lua
 -- Returns 1, or 0 when the token does not hold the lock.
 -- Idempotent by token, as finish.lua.
-local lock, token, record = KEYS[1], ARGV[1], KEYS[6]
+local lock, token, record = KEYS[1], ARGV[1], KEYS[7]
 -- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
 -- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)

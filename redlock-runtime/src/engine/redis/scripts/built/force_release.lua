@@ -5,7 +5,7 @@
 -- Returns what inspect.lua would have returned before, or {3} if the caller has to call again. Another holder keeps the
 -- lock.
 -- Idempotent by ARGV[1]: a second call takes nothing from the next holder. With '' it does.
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local loser, floor = ARGV[1], ARGV[6]
 local token, inbox, leaves, mine, number = '', '', false, '', 1
 -- Reads the state of a lock. `holders`: those of a counted one.
@@ -13,8 +13,8 @@ local token, inbox, leaves, mine, number = '', '', false, '', 1
 -- number of waiters, the time of its grant in seconds, or ''}. For a counted lock, the lease is the one that ends last.
 -- Two more parts follow: {}, and {how many are inside, then for each of the first 100 its member, and what is left of
 -- its lease}. If one of them has several permits, the value has their least limit, and |how many they are|how many
--- permits they have at its end.
---- @with lock, queue, holders
+-- permits they have at its end. If a central limit counts, the value has that limit, the same at its end, and |c.
+--- @with lock, queue, holders, permits
 -- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
 -- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
@@ -63,6 +63,18 @@ local function limits_of(members)
   end
   return its_least, beyond
 end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
+end
 local function state()
   local value = value_of(lock)
   local holder, grace, granted = parse(value)
@@ -87,9 +99,12 @@ local function state()
   -- The lock becomes free as soon as a client of ours asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
   local count = redis.call('ZCARD', holders) - over
-  if string.sub(value, 1, 11) == '%holders|1|' then
-    local its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1))
-    found[1] = '%holders|' .. its_least .. string.sub(value, 11) .. '|' .. count .. '|' .. count + extra
+  local its_least, its_phase, extra = string.match(value, '^%%holders|(%d+)|(%d+)$')
+  if its_least == '1' then its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1)) end
+  local counts = allowed(tonumber(its_least))
+  if extra or central then
+    local taken = count + (extra or 0)
+    found[1] = '%holders|' .. counts .. '|' .. its_phase .. '|' .. count .. '|' .. taken .. (central and '|c' or '')
   end
   return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {count, unpack(inside)}}
 end
@@ -159,7 +174,7 @@ local function evict_stalled()
   return true
 end
 -- Hands a free lock to the longest waiter that is alive.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 -- Says whether a waiter is alive: its inbox has a subscriber.
@@ -346,7 +361,7 @@ end
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- Returns the limit of a waiter of this kind (1 for an exclusive waiter, 0 for any number), its weight, and both as
 -- they are written in its member among the holders: see counted.lua.
 local function number_of(its_kind)
@@ -379,8 +394,9 @@ end
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 
 -- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
 -- members are read; the phase in it; how many are inside; and how many permits they have beyond one each.
@@ -403,7 +419,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -412,7 +428,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -424,7 +440,7 @@ local function left_for(number, weight)
   return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
 end
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -438,7 +454,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 
@@ -451,7 +467,7 @@ local function admit(member, number, weight, lasts)
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
 -- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
@@ -492,7 +508,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 local function notify_each(members, score)
   for _, member in ipairs(members) do
     local _, _, _, its_kind = read(member)
@@ -507,11 +523,23 @@ end
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -525,7 +553,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end

@@ -1,8 +1,8 @@
 -- Reads the state of a lock.
--- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its holders   KEYS[4] its central limit
 -- Returns what state.lua returns, with the first 100 members of the queue if there are any.
 -- It changes nothing.
-local lock, queue, holders = KEYS[1], KEYS[2], KEYS[3]
+local lock, queue, holders, permits = unpack(KEYS)
 -- No token is longer. The value of a foreign client may be of any length, and the server takes 10 ms for each megabyte
 -- that a script reads. So a script reads one byte more, which shows that the value is longer, and returns this many.
 local SHOWN = 512
@@ -11,8 +11,8 @@ local SHOWN = 512
 -- number of waiters, the time of its grant in seconds, or ''}. For a counted lock, the lease is the one that ends last.
 -- Two more parts follow: {}, and {how many are inside, then for each of the first 100 its member, and what is left of
 -- its lease}. If one of them has several permits, the value has their least limit, and |how many they are|how many
--- permits they have at its end.
---- @with lock, queue, holders
+-- permits they have at its end. If a central limit counts, the value has that limit, the same at its end, and |c.
+--- @with lock, queue, holders, permits
 -- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
 -- may forbid GETRANGE; any error of GET is raised.
 local function value_of(key)
@@ -58,6 +58,18 @@ local function limits_of(members)
   end
   return its_least, beyond
 end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
+end
 local function state()
   local value = value_of(lock)
   local holder, grace, granted = parse(value)
@@ -82,9 +94,12 @@ local function state()
   -- The lock becomes free as soon as a client of ours asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
   local count = redis.call('ZCARD', holders) - over
-  if string.sub(value, 1, 11) == '%holders|1|' then
-    local its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1))
-    found[1] = '%holders|' .. its_least .. string.sub(value, 11) .. '|' .. count .. '|' .. count + extra
+  local its_least, its_phase, extra = string.match(value, '^%%holders|(%d+)|(%d+)$')
+  if its_least == '1' then its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1)) end
+  local counts = allowed(tonumber(its_least))
+  if extra or central then
+    local taken = count + (extra or 0)
+    found[1] = '%holders|' .. counts .. '|' .. its_phase .. '|' .. count .. '|' .. taken .. (central and '|c' or '')
   end
   return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {count, unpack(inside)}}
 end

@@ -38,7 +38,7 @@ if value and #value > 0 and string.byte(value) == 37 and redis.call('EXISTS', KE
   end
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
 local leaves = true
 -- The member of the caller in the queue: see read.lua.
@@ -69,8 +69,9 @@ local mine = token .. '|' .. label .. '|' .. without_tag(inbox)
 -- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
 -- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
 -- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
--- not know weights then admit nobody, and scripts that do know them read the members.
---- @with holders
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
 -- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. It is one time for the
 -- whole script. Sets `seconds` to its seconds.
 local now, seconds
@@ -103,6 +104,18 @@ local function limits_of(members)
   end
   return its_least, beyond
 end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
+end
 
 -- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
 -- members are read; the phase in it; how many are inside; and how many permits they have beyond one each.
@@ -125,7 +138,7 @@ end
 -- too.
 local function makes_room(number, weight)
   if limit == 1 and number ~= 1 then read_limits() end
-  local missing = inside + extra + weight - math.max(least(number, limit), 1)
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
   -- The first holder that leaves makes room for one permit.
   if missing <= 1 then return 0 end
   -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
@@ -134,7 +147,7 @@ local function makes_room(number, weight)
   local taken, most = weight, number
   for i = #members, 1, -1 do
     taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
-    if most ~= 0 and taken > most then return i - 1 end
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
   end
   return 0
 end
@@ -148,7 +161,7 @@ end
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
 local MOST = 2000
 -- How many members one command reads.
@@ -226,7 +239,7 @@ end
 -- Admits the waiters that have room now, after a caller has left. If `admit_waiters` notifies nobody, this notifies the
 -- first two waiters, provided that the one that left was one of them, or was inside. `score`: the end of its lease, if
 -- it was inside. Returns false if the caller has to call again.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- Returns the waiters to notify.
 --- @with queue
 local function first_two()
@@ -235,7 +248,7 @@ end
 -- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
 -- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
 -- that has left; a waiter that was to enter before that end receives nothing.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 -- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
 -- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
 -- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
@@ -293,7 +306,7 @@ end
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 -- A granted waiter has to claim its lock by a renewal within this time, in ms, so a stuck waiter costs the others no
 -- more. It is text, because the server takes longer for a number among the arguments of a command.
 local CLAIM = '1000'
@@ -427,7 +440,7 @@ local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
   return lasts
 end
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -441,7 +454,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 
@@ -454,7 +467,7 @@ local function admit(member, number, weight, lasts)
   entering.lasts = math.max(entering.lasts or 0, lasts + 1)
 end
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 -- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
 -- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
 --- @with lock, holders
@@ -497,11 +510,23 @@ end
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -515,7 +540,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end
@@ -597,7 +622,7 @@ end
 -- Releases a lock that this token holds, or a token to which its process has passed the lock on. The longest waiter
 -- gets it, or it is free. If none of these tokens holds the lock, they leave the queue.
 -- passed_on: the tokens that its process has passed the lock on to
---- @with lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
+--- @with lock, queue, clock, claim, holders, permits, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
 -- Splits the value of a lock. It is the token of its holder; then `=` and the time of the grant in seconds, if the
 -- holder had to wait; and an exclamation mark once others have waited for it. So the holder's release looks for waiters
 -- only if there are some.
@@ -686,7 +711,7 @@ local function release(value, passed_on)
   end
 
 -- Hands a free lock to the longest waiter that is alive.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil if the queue is empty; false if the queue may be longer

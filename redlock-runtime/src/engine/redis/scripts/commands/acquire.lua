@@ -4,7 +4,7 @@
 -- KEYS[3] the clock of fencing tokens, one per server
 -- KEYS[4] the claim: see set_lock.lua
 -- KEYS[5] the holders of a counted lock: see counted.lua. A caller that does not know of holders leaves the key out,
--- and calls again if the lock has some
+-- and calls again if the lock has some   KEYS[6] its central limit: see central.lua
 -- ARGV[1] token   ARGV[2] ttl in ms
 -- ARGV[3] '0': one try; 'late': one try of a caller that has asked before; 'join': may wait in the queue, unless
 --         ARGV[5] waiters do already; 'join_again': as 'join', for an attempt that may have a place already, so that it
@@ -44,7 +44,7 @@ if not value and ARGV[7] == 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')
   return 0
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
 inbox, kind = inbox or '', kind or ''
 --- @include "shown"
@@ -120,13 +120,13 @@ end
 --- @include "first_two" (queue)
 --- @include "granted_now"
 --- @include "set_lock" (lock, claim)
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
---- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
---- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
---- @include "who_keeps_out" (queue, holders)
---- @include "notify_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
---- @include "hinted" (queue, claim, holders, inbox)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
+--- @include "grant_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
+--- @include "who_keeps_out" (queue, holders, permits)
+--- @include "notify_front" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
+--- @include "hinted" (queue, claim, holders, permits, inbox)
 
 -- Takes the lock. `granted`: the time of the grant, if the caller holds the lock already. Returns the fencing token,
 -- and how many ms the lock lasts.

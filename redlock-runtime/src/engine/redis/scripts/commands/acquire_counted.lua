@@ -2,10 +2,12 @@
 -- KEYS as in acquire.lua: all of them   ARGV as in acquire.lua, but:
 -- ARGV[7] n and the limit of the caller, 0 for any number; then x and its weight, if it takes several permits
 -- ARGV[8] 'try' if the server has refused a command that this script needs: the script tries all of them first
--- Returns what acquire.lua returns. All holders have the same fencing token. If an older client has granted the lock to
+-- Returns what acquire.lua returns, or {10, how many permits it takes, how many the central limit allows} if it takes
+-- more than those. All holders have the same fencing token. If an older client has granted the lock to
 -- this token alone, the token becomes one of several holders. The holder in an answer is %holders|the least of their
--- limits|their fencing token|how many they are, and then |how many permits they have, if one of them has several. What
--- who_keeps_out returns takes the place of the time of the grant.
+-- limits|their fencing token|how many they are, and then |how many permits they have, if one of them has several. If
+-- a central limit counts, see central.lua, that limit takes the place of the least one, and |how many permits they
+-- have|c follows. What who_keeps_out returns takes the place of the time of the grant.
 -- Idempotent by token, as acquire.lua.
 
 --- @include "grace"
@@ -21,10 +23,14 @@ if ARGV[8] then
 end
 
 -- The short way, for a lock without waiters that is free, or whose holders have the same limit. It has the same effect
--- as the long way below. This is one command for three keys. If none exists, the lock is free. If two exist, these are
--- the lock and its holders, and nobody waits.
-local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5])
-local value = false
+-- as the long way below. This is one command for four keys. If none exists, the lock is free. If two exist, these are
+-- the lock and its holders, and nobody waits. If one more exists, it may be the central limit.
+local exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5], KEYS[6])
+local value, central_limit = false, nil
+if exist == 1 or exist == 3 then
+  central_limit = tonumber(redis.call('GET', KEYS[6]))
+  if central_limit then exist = exist - 1 end
+end
 if exist > 0 then
   value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
   if type(value) == 'table' then value = redis.call('GET', KEYS[1]) end
@@ -43,7 +49,8 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   local rest = ends % 1000000000
   ends = string.format('%d%09d', (ends - rest) / 1000000000, rest)
   -- If the clock must be raised, the long way draws another fencing token.
-  local fence = not value and redis.call('INCR', KEYS[3])
+  local is_too_heavy = central_limit and (tonumber(string.match(number, 'x(%d+)')) or 1) > central_limit
+  local fence = not value and not is_too_heavy and redis.call('INCR', KEYS[3])
   if fence and fence >= (ARGV[6] ~= '' and tonumber(ARGV[6]) or LEAST) then
     local px = lasts + GRACE + (lasts - lasts % 3) / 3
     px = string.format(px < 1000000000 and '%d' or '%.0f', px)
@@ -68,7 +75,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   if prefix and string.sub(value, 1, #prefix) == prefix then
     -- The long way removes holders whose lease is over. It runs if there is no room, or if the key has to last longer.
     local inside = redis.call('ZCARD', KEYS[5])
-    if inside > 0 and (number == '0' or inside < tonumber(number)) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
+    if inside > 0 and (number == '0' or inside < (central_limit or tonumber(number))) and redis.call('PTTL', KEYS[1]) >= lasts + GRACE
       and not redis.call('ZSCORE', KEYS[5], member) then
       redis.call('ZADD', KEYS[5], ends, member)
       return tonumber(string.sub(value, #prefix + 1))
@@ -79,11 +86,12 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
     local its_least, its_phase = string.match(value, '^%%holders|(%d+)|(%d+)$')
     if its_phase and (its_least == '1' or its_least == most) and most ~= '0' then
       local taken, members = tonumber(weight) or 1, redis.call('ZRANGE', KEYS[5], '0', '-1')
+      local limit = central_limit or most + 0
       for i = 1, #members do
         local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
-        taken = its_number == most and members[i] ~= member and taken + (tonumber(its_weight) or 1) or most + 1
+        taken = its_number == most and members[i] ~= member and taken + (tonumber(its_weight) or 1) or limit + 1
       end
-      local has = taken <= most + 0 and #members > 0 and redis.call('PTTL', KEYS[1]) or 0
+      local has = taken <= limit and #members > 0 and redis.call('PTTL', KEYS[1]) or 0
       if has >= lasts + GRACE then
         if weight ~= '' and its_least ~= '1' then
           redis.call('SET', KEYS[1], '%holders|1|' .. its_phase, 'PX', string.format('%.0f', has))
@@ -95,7 +103,7 @@ if (ARGV[3] == 'join' or ARGV[3] == '0') and (exist == 0 or exist == 2 and value
   end
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, at_most, floor, kind = unpack(ARGV)
 local leaves = false
 --- @include "me" (token, ttl, inbox, kind)
@@ -110,19 +118,20 @@ local leaves = false
 --- @include "asks" (how)
 --- @include "evict" (queue)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
---- @include "has_room" (holders)
+--- @include "central" (permits)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
+--- @include "has_room" (holders, permits)
 --- @include "extend_counted" (lock, holders)
---- @include "add_holders" (lock, clock, claim, holders, floor)
---- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
---- @include "who_keeps_out" (queue, holders)
+--- @include "add_holders" (lock, clock, claim, holders, permits, floor)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
+--- @include "who_keeps_out" (queue, holders, permits)
 --- @include "notify_place_lost" (lock, how, inbox, token)
 --- @include "count_waiters" (lock, queue, token, leaves, at_most)
---- @include "notify_front" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "notify_front" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 --- @include "enqueue" (lock, queue, how, inbox, token, me)
---- @include "hinted" (queue, claim, holders, inbox)
---- @include "pass_over" (lock, queue, claim, holders, inbox)
+--- @include "hinted" (queue, claim, holders, permits, inbox)
+--- @include "pass_over" (lock, queue, claim, holders, permits, inbox)
 
 local lasts, weight = tonumber(ttl), weight_of(mine)
 if has_waited then lasts = math.min(lasts, CLAIM) end
@@ -146,6 +155,9 @@ if score then
   redis.call('ZADD', holders, string.format('%.0f', ends), mine)
   return tonumber(phase)
 end
+
+-- Its process gives back a place that it may have.
+if weight > 1 and weight > allowed(number) then return {10, weight, allowed(number)} end
 
 local waiters, is_over = redis.call('ZCARD', queue), not value or grace > 0 and left == 0
 if waiters == 0 and (is_over or limit) and has_room(number, weight) then

@@ -1,5 +1,5 @@
 -- Takes a lock for a body that runs once, unless the body is done.
--- KEYS[1] to KEYS[5] as in acquire.lua, KEYS[6] the record: see once.lua
+-- KEYS[1] to KEYS[6] as in acquire.lua, KEYS[7] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in acquire.lua; the kind is 'once'   ARGV[8] the fingerprint of the request, or '-'
 -- ARGV[9] how long the record lasts in ms   ARGV[10] the runner   ARGV[11] 'error': a body that was interrupted does not run again,
 -- or ''   ARGV[12] the SHA-1 of a result that cannot be decoded, and counts as none
@@ -9,7 +9,7 @@
 -- longer than its lease: renew_once.lua prolongs it. Each call reads the record, because a caller that has waited, or
 -- got the lock by a push, does not know what was stored meanwhile.
 -- Idempotent by token, as acquire.lua.
-local record = KEYS[6]
+local record = KEYS[7]
 --- @include "grace"
 --- @include "value_of"
 --- @include "parse"

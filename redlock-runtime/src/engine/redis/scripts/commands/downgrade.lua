@@ -6,7 +6,7 @@
 -- Returns the fencing token of all that are inside, or 0 when this token does not hold the lock, or {3} when the caller has to call
 -- again.
 -- Idempotent by token: a second call finds it inside, and renews its lease.
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, fence, inbox, place_ttl, floor, kind, place_kind = unpack(ARGV)
 local leaves = true
 --- @include "grace"
@@ -15,10 +15,10 @@ local leaves = true
 --- @include "fence"
 --- @include "without_grace"
 --- @include "mine" (token, inbox, kind)
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
 --- @include "extend_counted" (lock, holders)
---- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 
 local value = value_of(lock)
 local holder, grace = parse(value)

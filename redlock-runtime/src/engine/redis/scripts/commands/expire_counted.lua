@@ -4,7 +4,7 @@
 -- ARGV[7] as in acquire_counted.lua
 -- Returns 1, or 0 if this token is not inside, or 2 if the caller has to call again.
 -- Idempotent: a second call sets the end again.
-local lock, queue, _, claim, holders = unpack(KEYS)
+local lock, queue, _, claim, holders, permits = unpack(KEYS)
 local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 --- @include "grace"
 --- @include "time"
@@ -12,10 +12,10 @@ local token, ttl, _, inbox, _, _, kind = unpack(ARGV)
 --- @include "without_tag"
 --- @include "first_two" (queue)
 --- @include "notify_waiters" (lock, queue, inbox)
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
 --- @include "extend_counted" (lock, holders)
---- @include "notify_each" (lock, queue, holders, inbox)
+--- @include "notify_each" (lock, queue, holders, permits, inbox)
 
 local mine = token .. '|' .. string.sub(kind, 2) .. '|' .. without_tag(inbox)
 

@@ -1,12 +1,12 @@
 -- Releases a lock whose body runs once, as release.lua does, and stores the result in the same step.
--- KEYS[1] to KEYS[5] as in acquire.lua   KEYS[6] the record: see once.lua
+-- KEYS[1] to KEYS[6] as in acquire.lua   KEYS[7] the record: see once.lua
 -- ARGV[1] to ARGV[7] as in release.lua
 -- ARGV[8] the fingerprint of the request, or '-'   ARGV[9] how long the record lasts in ms   ARGV[10] the runner
 -- ARGV[11] 'done': ARGV[12] is the result, which is stored; 'undone': the body has not run, or has failed, and may run again;
 -- 'interrupted': it has begun
 -- Returns what release.lua returns.
 -- Idempotent by token, as release.lua: a result that is stored is not stored again.
-local lock, queue, clock, claim, holders, record = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits, record = unpack(KEYS)
 local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
 inbox, kind = inbox or '', kind or ''
 --- @include "value_of"
@@ -39,5 +39,5 @@ end
 local leaves = true
 --- @include "me" (token, ttl, inbox, kind)
 --- @include "mine" (token, inbox, kind)
---- @include "release" (lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
+--- @include "release" (lock, queue, clock, claim, holders, permits, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
 return release(value, {})

@@ -5,12 +5,12 @@
 -- Returns what inspect.lua would have returned before, or {3} if the caller has to call again. Another holder keeps the
 -- lock.
 -- Idempotent by ARGV[1]: a second call takes nothing from the next holder. With '' it does.
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local loser, floor = ARGV[1], ARGV[6]
 local token, inbox, leaves, mine, number = '', '', false, '', 1
---- @include "state" (lock, queue, holders)
+--- @include "state" (lock, queue, holders, permits)
 --- @include "evict_stalled" (lock, queue, claim, inbox)
---- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "grant_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 
 local function digits(byte)
   return string.format('%02x', string.byte(byte))

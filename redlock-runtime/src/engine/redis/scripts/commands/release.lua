@@ -14,7 +14,7 @@ local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then value = redis.call('GET', KEYS[1]) end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
 inbox, kind = inbox or '', kind or ''
 --- @include "grace"
@@ -110,5 +110,5 @@ end
 local leaves = true
 --- @include "me" (token, ttl, inbox, kind)
 --- @include "mine" (token, inbox, kind)
---- @include "release" (lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
+--- @include "release" (lock, queue, clock, claim, holders, permits, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
 return release(value, {unpack(ARGV, 8)})

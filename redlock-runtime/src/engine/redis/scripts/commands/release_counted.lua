@@ -36,16 +36,16 @@ if value and #value > 0 and string.byte(value) == 37 and redis.call('EXISTS', KE
   end
 end
 
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local token, ttl, how, inbox, _, floor, kind = unpack(ARGV, 1, 7)
 local leaves = true
 --- @include "me" (token, ttl, inbox, kind)
 --- @include "mine" (token, inbox, kind)
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
---- @include "admit_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
+--- @include "admit_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 --- @include "leave_free" (lock, queue, claim, how, token, leaves)
---- @include "release" (lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
+--- @include "release" (lock, queue, clock, claim, holders, permits, token, ttl, how, inbox, floor, kind, leaves, me, mine, number)
 
 if not read_holders(type(value) == 'string' and value) then return 2 end
 if limit then

@@ -1,5 +1,5 @@
 -- Renews a lock as renew.lua does. While a body runs, its record lasts as long as its lock, and then for `once`.
--- KEYS[1] the lock   KEYS[2] the record; or, with 'exactly', KEYS as in acquire.lua and KEYS[6] the record
+-- KEYS[1] the lock   KEYS[2] the record; or, with 'exactly', KEYS as in acquire.lua and KEYS[7] the record
 -- ARGV[1] to ARGV[3] as in renew.lua   ARGV[4] how long the record outlives the lock in ms   ARGV[5] the runner
 -- Returns what renew.lua returns.
 -- Idempotent: a second call renews, too.
@@ -7,7 +7,7 @@
 --- @include "value_of"
 --- @include "parse"
 if parse(value_of(KEYS[1])) == ARGV[1] then
-  local key = KEYS[6] or KEYS[2]
+  local key = KEYS[7] or KEYS[2]
   local begins = redis.pcall('GETRANGE', key, '0', '127')
   if type(begins) == 'table' then begins = redis.pcall('GET', key) end
   -- This prolongs no record of a body that is done, or of another runner.

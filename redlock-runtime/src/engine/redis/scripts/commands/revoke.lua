@@ -4,14 +4,14 @@
 -- floor of fence.lua
 -- Returns 1; or 0 if this token was not inside; or 2 if the caller has to call again.
 -- Idempotent by token: a second call does not find this token, and removes nobody that has entered since.
-local lock, queue, clock, claim, holders = unpack(KEYS)
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
 local revoked, inbox, floor = ARGV[1], ARGV[4], ARGV[6]
 local token, leaves, mine, number = '', false, '', 1
 --- @include "value_of"
 --- @include "notify"
---- @include "counted" (holders)
---- @include "read_holders" (lock, queue, holders, inbox)
---- @include "admit_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "counted" (holders, permits)
+--- @include "read_holders" (lock, queue, holders, permits, inbox)
+--- @include "admit_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 
 if not read_holders(value_of(lock)) then return 2 end
 local member

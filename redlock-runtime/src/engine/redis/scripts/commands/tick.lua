@@ -1,5 +1,5 @@
 -- Takes a lock for its tick, if nobody has run that tick. KEYS and ARGV begin as in acquire.lua.
--- KEYS[6] the record of the last tick: its time|the token of the caller that has run it|when that caller asked|when it
+-- KEYS[7] the record of the last tick: its time|the token of the caller that has run it|when that caller asked|when it
 --         was granted the lock, or nothing if its run has ended. Times are in ms since 1970. Without a token, all ticks
 --         before this one are over, and this one is open
 -- ARGV[8] the tick, in ms since 1970; empty: the server names it   ARGV[9] how long a tick lasts, in ms; 0: a nominal time
@@ -19,7 +19,7 @@ local now = seconds_and_micros[1] * 1000 + math.floor(seconds_and_micros[2] / 10
 local tick, length, keeps, asked = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[11]), now - ARGV[10]
 -- How early a caller may be for its tick. Calls that are less apart are for the same tick. 0 for a nominal time.
 local early = math.min(math.floor(length / 4), MOST_EARLY)
-local last, its_token, its_call, granted = string.match(redis.call('GET', KEYS[6]) or '', '^(%d+)|([^|]*)|?(%d*)|?(%d*)$')
+local last, its_token, its_call, granted = string.match(redis.call('GET', KEYS[7]) or '', '^(%d+)|([^|]*)|?(%d*)|?(%d*)$')
 last, its_call, granted = tonumber(last) or -1, tonumber(its_call), tonumber(granted)
 -- The caller's own record: its answer was lost.
 local is_own = its_token == ARGV[1]
@@ -51,6 +51,6 @@ end
 local answer = acquire(KEYS, ARGV)
 if ARGV[13] == 'record' and type(answer) == 'number' then
   local record = string.format('%s|%s|%.0f|%.0f', name, ARGV[1], asked, now)
-  redis.call('SET', KEYS[6], record, 'PX', string.format('%.0f', tick + keeps - now))
+  redis.call('SET', KEYS[7], record, 'PX', string.format('%.0f', tick + keeps - now))
 end
 return {name, answer}

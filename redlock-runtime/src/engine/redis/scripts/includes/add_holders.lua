@@ -1,8 +1,8 @@
 -- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
---- @with lock, clock, claim, holders, floor
+--- @with lock, clock, claim, holders, permits, floor
 --- @include "fence"
---- @include "counted" (holders)
---- @include "has_room" (holders)
+--- @include "counted" (holders, permits)
+--- @include "has_room" (holders, permits)
 --- @include "extend_counted" (lock, holders)
 local function add_holders()
   if #entering == 0 then return end

@@ -2,7 +2,7 @@
 -- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
 -- queue.
 -- mine: the member of the caller among the holders   number: how many it allows
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 --- @include "claim"
 --- @include "most"
 --- @include "together"
@@ -11,25 +11,38 @@
 --- @include "without_tag"
 --- @include "number_of"
 --- @include "notify"
+--- @include "central" (permits)
 --- @include "first_two" (queue)
 --- @include "notified_waiters" (queue)
 --- @include "evict" (queue)
 --- @include "is_there" (lock, token, leaves)
 --- @include "grant_one" (lock, queue, clock, claim, floor, inbox)
---- @include "counted" (holders)
---- @include "has_room" (holders)
---- @include "add_holders" (lock, clock, claim, holders, floor)
---- @include "notify_each" (lock, queue, holders, inbox)
+--- @include "counted" (holders, permits)
+--- @include "has_room" (holders, permits)
+--- @include "add_holders" (lock, clock, claim, holders, permits, floor)
+--- @include "notify_each" (lock, queue, holders, permits, inbox)
 
 -- The most waiters that one call admits.
 local IN_ONE = 250
 
 -- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
--- also how many permits they have.
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
 local function who_is_inside()
   if limit == 1 then read_limits() end
-  local who = '%holders|' .. limit .. '|' .. phase .. '|' .. inside
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
   return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
 end
 
 -- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
@@ -43,7 +56,7 @@ local function admit_waiters(lasts)
     local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
     for i, member in ipairs(members) do
       local next_token, next_ttl, next_inbox, its_kind = read(member)
-      if next_token and is_there(next_token, next_inbox) then
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
         local its_number, its_weight, its_label = number_of(its_kind)
         is_over = not has_room(its_number, its_weight)
         if is_over then break end

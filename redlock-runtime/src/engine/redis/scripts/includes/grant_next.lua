@@ -1,11 +1,11 @@
 -- Hands a free lock to the longest waiter that is alive.
---- @with lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
 --- @include "most"
 --- @include "together"
 --- @include "read"
 --- @include "is_there" (lock, token, leaves)
 --- @include "grant_one" (lock, queue, clock, claim, floor, inbox)
---- @include "admit_waiters" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+--- @include "admit_waiters" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
 -- Returns its token, and for how many ms it has the lock; nil if the queue is empty; false if the queue may be longer

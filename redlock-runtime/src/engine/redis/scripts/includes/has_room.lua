@@ -1,7 +1,8 @@
 -- Admits callers to a counted lock, and says whether there is room for more.
---- @with holders
+--- @with holders, permits
 --- @include "limits_of"
---- @include "counted" (holders)
+--- @include "central" (permits)
+--- @include "counted" (holders, permits)
 
 -- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
 -- each.
@@ -15,7 +16,7 @@ local function has_room(number, weight)
     read_limits()
     limit, extra = least(limit, entering_least), extra + entering_extra
   end
-  local most = least(number, limit)
+  local most = allowed(least(number, limit))
   return most == 0 or inside + extra + weight <= most
 end
 

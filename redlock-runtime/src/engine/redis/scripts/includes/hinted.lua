@@ -4,12 +4,12 @@
 -- server's time, and the member of the first waiter: no inbox contains `|`. A waiter that asks makes the queue last for
 -- QUEUE_TTL again, in any version of these scripts. While the first waiter has not answered, a request of another
 -- process makes the queue last for a claim less.
---- @with queue, claim, holders, inbox
+--- @with queue, claim, holders, permits, inbox
 --- @include "claim"
 --- @include "queue_ttl"
 --- @include "read"
 --- @include "without_tag"
---- @include "counted" (holders)
+--- @include "counted" (holders, permits)
 local hinted
 
 local function find_hinted()

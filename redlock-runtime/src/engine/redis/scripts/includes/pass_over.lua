@@ -1,5 +1,5 @@
 -- Passes over a first waiter that keeps out a caller with room, and does not answer: see hinted.lua.
---- @with lock, queue, claim, holders, inbox
+--- @with lock, queue, claim, holders, permits, inbox
 --- @include "claim"
 --- @include "queue_ttl"
 --- @include "time"
@@ -7,8 +7,8 @@
 --- @include "without_tag"
 --- @include "notify"
 --- @include "evict" (queue)
---- @include "counted" (holders)
---- @include "hinted" (queue, claim, holders, inbox)
+--- @include "counted" (holders, permits)
+--- @include "hinted" (queue, claim, holders, permits, inbox)
 
 -- Removes the waiters of its process. Returns false if the caller has to call again.
 local function pass_over()

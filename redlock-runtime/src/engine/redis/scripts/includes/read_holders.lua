@@ -1,13 +1,13 @@
 -- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
 -- process leave, too, as in evict_stalled.lua.
 -- Returns false if the caller has to call again.
---- @with lock, queue, holders, inbox
+--- @with lock, queue, holders, permits, inbox
 --- @include "most"
 --- @include "together"
 --- @include "without_tag"
 --- @include "evict" (queue)
 --- @include "notify"
---- @include "counted" (holders)
+--- @include "counted" (holders, permits)
 local function read_holders(value)
   local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
   if not its_limit then return true end

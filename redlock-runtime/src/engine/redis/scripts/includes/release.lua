@@ -1,7 +1,7 @@
 -- Releases a lock that this token holds, or a token to which its process has passed the lock on. The longest waiter
 -- gets it, or it is free. If none of these tokens holds the lock, they leave the queue.
 -- passed_on: the tokens that its process has passed the lock on to
---- @with lock, queue, clock, claim, holders, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
+--- @with lock, queue, clock, claim, holders, permits, token, ttl, how, inbox, floor, kind, leaves, me, mine, number
 --- @include "time"
 --- @include "parse"
 --- @include "without_grace"
@@ -50,10 +50,10 @@ local function release(value, passed_on)
   end
 
   --- @include "most"
-  --- @include "counted" (holders)
-  --- @include "read_holders" (lock, queue, holders, inbox)
-  --- @include "grant_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
-  --- @include "admit_next" (lock, queue, clock, claim, holders, floor, inbox, token, leaves, mine, number)
+  --- @include "counted" (holders, permits)
+  --- @include "read_holders" (lock, queue, holders, permits, inbox)
+  --- @include "grant_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
+  --- @include "admit_next" (lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number)
   --- @include "leave_free" (lock, queue, claim, how, token, leaves)
   if not is_held and is_counted then
     if not read_holders(value) then return 2 end

@@ -3,13 +3,14 @@
 -- number of waiters, the time of its grant in seconds, or ''}. For a counted lock, the lease is the one that ends last.
 -- Two more parts follow: {}, and {how many are inside, then for each of the first 100 its member, and what is left of
 -- its lease}. If one of them has several permits, the value has their least limit, and |how many they are|how many
--- permits they have at its end.
---- @with lock, queue, holders
+-- permits they have at its end. If a central limit counts, the value has that limit, the same at its end, and |c.
+--- @with lock, queue, holders, permits
 --- @include "shown"
 --- @include "value_of"
 --- @include "parse"
 --- @include "without_grace"
 --- @include "limits_of"
+--- @include "central" (permits)
 local function state()
   local value = value_of(lock)
   local holder, grace, granted = parse(value)
@@ -34,9 +35,12 @@ local function state()
   -- The lock becomes free as soon as a client of ours asks.
   if #inside == 0 then return {false, left, found[3], '', {}, {0}} end
   local count = redis.call('ZCARD', holders) - over
-  if string.sub(value, 1, 11) == '%holders|1|' then
-    local its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1))
-    found[1] = '%holders|' .. its_least .. string.sub(value, 11) .. '|' .. count .. '|' .. count + extra
+  local its_least, its_phase, extra = string.match(value, '^%%holders|(%d+)|(%d+)$')
+  if its_least == '1' then its_least, extra = limits_of(redis.call('ZRANGE', holders, over, -1)) end
+  local counts = allowed(tonumber(its_least))
+  if extra or central then
+    local taken = count + (extra or 0)
+    found[1] = '%holders|' .. counts .. '|' .. its_phase .. '|' .. count .. '|' .. taken .. (central and '|c' or '')
   end
   return {found[1], math.ceil(last) - now_ms, found[3], '', {}, {count, unpack(inside)}}
 end

@@ -1,9 +1,9 @@
 -- Returns who keeps out a caller of this limit and weight: the member of the holder whose end makes room; and, if there
 -- is room, the member of the first waiter, which the caller must not pass. '' for none.
---- @with queue, holders
+--- @with queue, holders, permits
 --- @include "shown"
---- @include "counted" (holders)
---- @include "has_room" (holders)
+--- @include "counted" (holders, permits)
+--- @include "has_room" (holders, permits)
 local function who_keeps_out(its_number, its_weight)
   local at = makes_room(its_number, its_weight)
   local holder = redis.call('ZRANGE', holders, at, at)[1] or ''

@@ -1,0 +1,582 @@
+-- Sets the central limit of a lock, or clears it, for an operator. Waiters that have room then enter. No holder loses
+-- its place.
+-- KEYS as in acquire_counted.lua   ARGV[1] the central limit, or '' to clear it   ARGV[4] the inbox of the operator
+-- ARGV[6] the floor of fence.lua
+-- Returns {0, the central limit before, or 0 without one}, or {3} if the caller has to call again.
+-- Idempotent: a second call sets the same.
+local lock, queue, clock, claim, holders, permits = unpack(KEYS)
+local to, inbox, floor = ARGV[1], ARGV[4], ARGV[6]
+local token, leaves, mine, number = '', false, '', 1
+-- Returns the value of a lock, or its first bytes as in shown.lua, or false if the lock does not exist. Access rules
+-- may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+-- The central limit: how many permits an operator has set for a lock. It counts in place of the number of each caller
+-- with permits. An exclusive caller still allows nobody beside itself, and a reader any number.
+-- permits: the key of the central limit, which has no expiry. If it does not exist, the numbers of the callers count
+--- @with permits
+local central = nil
+
+-- Returns how many may be inside if the callers demand this number.
+local function allowed(number)
+  if number < 2 then return number end
+  if central == nil then central = permits and tonumber(redis.call('GET', permits)) or false end
+  return central or number
+end
+-- The state of a counted lock, which several callers hold at a time.
+-- Each caller has a limit, which says how many it allows inside at a time, itself included: 1 for an exclusive caller,
+-- 0 for any number. A caller may enter if fewer are inside than its limit and each of their limits allow. A caller that
+-- takes several permits counts for as many.
+--
+-- holders: a sorted set. Member: token|limit|inbox, without a tag; 10x3 in place of the limit for 3 of 10 permits.
+--         Score: the end of its lease, in ms of the server's time, and half a ms more if its process lets it end. An
+--         exclusive caller that does not know of holders leaves the key out, and calls again if the lock has some
+-- The value of the lock is %holders|the least of their limits|their fencing token. All holders of a phase share one
+-- fencing token. A phase lasts from the first caller that enters a free lock until the last one leaves. The key
+-- outlives the last lease by the grace. While a holder has several permits, the value has the limit 1. Scripts that do
+-- not know weights then admit nobody, and scripts that do know them read the members. The value and the members have
+-- the limits of the callers, also if a central limit counts: see central.lua.
+--- @with holders, permits
+-- Returns the time of the server in us, as text: exact, and cheaper than formatting a number. It is one time for the
+-- whole script. Sets `seconds` to its seconds.
+local now, seconds
+local function time()
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    local micros = seconds_and_micros[2]
+    -- Nine in ten times it has six digits. Each new text costs as much as half a command.
+    if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
+    seconds = seconds_and_micros[1]
+    now = seconds .. micros
+  end
+  return now
+end
+-- Reads the limits and weights of the holders from their members: see counted.lua.
+
+-- Returns the smaller limit. Zero allows any number, so it is larger than all others.
+local function least(one, other)
+  if one == 0 then return other elseif other == 0 then return one end
+  return math.min(one, other)
+end
+
+-- Returns the least of their limits, and how many permits they have beyond one each.
+local function limits_of(members)
+  local its_least, beyond = 0, 0
+  for i = 1, #members do
+    local its_number, its_weight = string.match(members[i], '|(%d+)x?(%d*)|')
+    its_least = least(its_least, tonumber(its_number) or 1)
+    beyond = beyond + (tonumber(its_weight) or 1) - 1
+  end
+  return its_least, beyond
+end
+
+-- The value of the lock; the limit in it, which is the least limit of a holder, or of one that has left, or 1 until the
+-- members are read; the phase in it; how many are inside; and how many permits they have beyond one each.
+local written, limit, phase, inside, extra = nil, nil, nil, 0, 0
+
+local function read_limits()
+  limit, extra = limits_of(redis.call('ZRANGE', holders, 0, -1))
+end
+
+local function now_ms()
+  return string.sub(time(), 1, -4)
+end
+
+-- Returns how many permits a holder has.
+local function weight_of(member)
+  return tonumber(string.match(member, '|%d+x(%d+)|')) or 1
+end
+
+-- Returns the rank of the holder whose end makes room for this limit and weight, once the holders before it have left,
+-- too.
+local function makes_room(number, weight)
+  if limit == 1 and number ~= 1 then read_limits() end
+  local missing = inside + extra + weight - math.max(allowed(least(number, limit)), 1)
+  -- The first holder that leaves makes room for one permit.
+  if missing <= 1 then return 0 end
+  -- The holder that leaves may have had the least limit. So the limits of those that stay count, beginning with the
+  -- lease that ends last.
+  local members = redis.call('ZRANGE', holders, 0, -1)
+  local taken, most = weight, number
+  for i = #members, 1, -1 do
+    taken, most = taken + weight_of(members[i]), least(most, tonumber(string.match(members[i], '|(%d+)')) or 1)
+    if most ~= 0 and taken > allowed(most) then return i - 1 end
+  end
+  return 0
+end
+
+-- Returns in how many ms there is room for this limit and weight, unless a holder renews or leaves.
+local function left_for(number, weight)
+  local at = makes_room(number, weight)
+  local ends = redis.call('ZRANGE', holders, at, at, 'WITHSCORES')[2]
+  return ends and math.max(math.ceil(ends - now_ms()), 0) or 0
+end
+-- Reads the holders, and removes those whose lease is over. If a lease ended without a release, the waiters of its
+-- process leave, too, as in evict_stalled.lua.
+-- Returns false if the caller has to call again.
+--- @with lock, queue, holders, permits, inbox
+-- The most members that one call reads, in a few ms. If there are more, the client calls again at once.
+local MOST = 2000
+-- How many members one command reads.
+local TOGETHER = 250
+-- Returns an inbox without its tag: in a Cluster, it ends with the tag of a slot, which changes when that slot moves.
+local function without_tag(inbox)
+  return string.byte(inbox, -1) == 125 and string.gsub(inbox, '{%d+}$', '') or inbox
+end
+-- Removes all waiters of stuck processes from the queue.
+--- @with queue
+-- Returns token, ttl, inbox and kind of a waiter ('' for one that draws a fencing token); nil for a malformed member.
+-- The queue of a lock is a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and then
+-- |unfenced for a waiter that draws no fencing token, or |once for a waiter whose body runs once, which asks again when
+-- a push grants it the lock, or |n5 for a waiter that allows five at a time, itself included, or |n0 for one that
+-- allows any number. Score: order of arrival.
+local MEMBER = '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
+local function read(member)
+  return string.match(member or '', MEMBER)
+end
+
+-- How many members one call reads.
+local LOOKED_AT = 10000
+
+-- Whether waiters have left the queue, and those behind them may have received no push.
+local have_left = false
+
+-- `stuck` has the inboxes of the processes as its keys, without tags. Returns a table with the inboxes of the removed
+-- waiters as its keys, with tags; or false if there may be more of them.
+local function evict(stuck)
+  local members, gone, inboxes = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}, {}
+  for _, member in ipairs(members) do
+    local _, _, inbox = read(member)
+    if inbox and stuck[without_tag(inbox)] then
+      gone[#gone + 1] = member
+      inboxes[inbox] = true
+    end
+  end
+  for i = 1, #gone, TOGETHER do
+    redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
+  end
+  have_left = have_left or #gone > 0
+  return (#gone <= LOOKED_AT / 2 or #members < LOOKED_AT) and inboxes
+end
+-- Publishes to an inbox, which is a channel.
+
+-- Returns an error, as redis.pcall does.
+local function notify(inbox, text)
+  return redis.pcall('PUBLISH', inbox, text)
+end
+local function read_holders(value)
+  local its_limit, its_phase = string.match(value or '', '^%%holders|(%d+)|(%d+)$')
+  if not its_limit then return true end
+  -- The caller has not sent the key of the holders.
+  if not holders then return false end
+  written, limit, phase = value, tonumber(its_limit), its_phase
+  local size = 1
+  -- If there are more, the rest counts as inside until the next call.
+  for _ = 1, MOST / TOGETHER do
+    local found, over, stuck = redis.call('ZRANGE', holders, 0, size - 1, 'WITHSCORES'), {}, {}
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) > tonumber(now_ms()) then break end
+      over[#over + 1] = found[i]
+      local its_inbox = string.match(found[i], '|([^|]*)$')
+      -- A member of another form has no inbox.
+      if its_inbox and found[i + 1] % 1 == 0 and its_inbox ~= without_tag(inbox) then stuck[its_inbox] = true end
+    end
+    if next(stuck) then
+      local inboxes = evict(stuck)
+      if not inboxes then return false end
+      for its_inbox in pairs(inboxes) do notify(its_inbox, 'gone||0|0||' .. lock) end
+    end
+    if #over > 0 then redis.call('ZREM', holders, unpack(over)) end
+    if #over < size then break end
+    size = TOGETHER
+  end
+  inside = redis.call('ZCARD', holders)
+  return true
+end
+-- Admits the waiters that have room now, after a caller has left. If `admit_waiters` notifies nobody, this notifies the
+-- first two waiters, provided that the one that left was one of them, or was inside. `score`: the end of its lease, if
+-- it was inside. Returns false if the caller has to call again.
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
+-- Returns the waiters to notify.
+--- @with queue
+local function first_two()
+  return redis.call('ZRANGE', queue, '0', '1')
+end
+-- Notifies each of these waiters when there is room for it: the times differ. The members are the first two and, if
+-- these are of one process, which may be stuck, the first of another process. `score`: the end of the lease of a holder
+-- that has left; a waiter that was to enter before that end receives nothing.
+--- @with lock, queue, holders, permits, inbox
+-- Returns the limit of a waiter of this kind (1 for an exclusive waiter, 0 for any number), its weight, and both as
+-- they are written in its member among the holders: see counted.lua.
+local function number_of(its_kind)
+  local label, its_number, its_weight = string.match(its_kind, '^n((%d+)x?(%d*))$')
+  return tonumber(its_number) or 1, tonumber(its_weight) or 1, label or '1'
+end
+-- Publishes to the first two waiters, because one may be dead, how long the lease in front of them lasts: then they ask
+-- again. The claimant is the inbox of the waiter that was granted the lock. Its process receives the grant, and needs
+-- no hint. If both waiters are of that process, the first waiter of another process receives the push, because a stuck
+-- process does not ask. A process that hands a lock to itself, with this inbox, is not stuck.
+--- @with lock, queue, inbox
+-- Returns the first waiter that is of another process than the first two.
+--- @with queue
+local function first_behind(their_inbox)
+  local its, from, to = '|' .. their_inbox, 2, 5
+  while from <= TOGETHER do
+    local members = redis.call('ZRANGE', queue, from, to)
+    for i = 1, #members do
+      -- Most members are of that process. A pattern takes longer than the rest of the call.
+      local member = members[i]
+      local _, ends = string.find(member, its, 1, true)
+      local behind = ends and string.byte(member, ends + 1)
+      if not ends or behind and behind ~= 124 then
+        local _, _, inbox = read(member)
+        if inbox and inbox ~= their_inbox then return member end
+      end
+    end
+    if #members <= to - from then return end
+    -- Often the waiter is among the first few, and each member that is read costs a third of a command.
+    from, to = to + 1, math.min(to * 4, TOGETHER)
+  end
+end
+local function notify_waiters(members, lasts, at, claimant)
+  local others, its = members, '|' .. claimant .. '|'
+  if claimant ~= '' then
+    others = {}
+    for _, member in ipairs(members) do
+      if not string.find(member .. '|', its, 1, true) then others[#others + 1] = member end
+    end
+    if #members == 2 and #others == 0 and claimant ~= inbox then
+      others[1] = first_behind(claimant)
+    end
+  end
+  if #others == 0 then return end
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
+  for _, member in ipairs(others) do
+    local next_token, _, next_inbox = read(member)
+    if next_token then notify(next_inbox, 'next|' .. next_token .. what) end
+  end
+end
+local function notify_each(members, score)
+  for _, member in ipairs(members) do
+    local _, _, _, its_kind = read(member)
+    if its_kind then
+      local left = left_for(number_of(its_kind))
+      if not score or math.ceil(score - now_ms()) >= left then notify_waiters({member}, left, time(), '') end
+    end
+  end
+end
+-- Admits the waiters in front of the queue, as long as they may be inside together: each for a claim, and the caller
+-- for `lasts`. An exclusive waiter gets the lock if nobody is inside. Dead and malformed waiters in front leave the
+-- queue.
+-- mine: the member of the caller among the holders   number: how many it allows
+--- @with lock, queue, clock, claim, holders, permits, floor, inbox, token, leaves, mine, number
+-- A granted waiter has to claim its lock by a renewal within this time, in ms, so a stuck waiter costs the others no
+-- more. It is text, because the server takes longer for a number among the arguments of a command.
+local CLAIM = '1000'
+-- Returns the waiters that may have received a push about the holder's claim: the first two and, if these are of one
+-- process, the first one of another process.
+--- @with queue
+local function notified_waiters()
+  local waiters = first_two()
+  local _, _, first = read(waiters[1])
+  local _, _, second = read(waiters[2])
+  if first and first == second then waiters[3] = first_behind(first) end
+  return waiters
+end
+-- Says whether a waiter is alive: its inbox has a subscriber.
+-- token: the caller   leaves: whether the caller leaves the queue, with any older place of its own under another tag of
+-- its inbox
+--- @with lock, token, leaves
+-- Returns how many clients subscribe to an inbox. The reply of PUBLISH also counts clients that subscribe to all
+-- channels by pattern.
+local function listeners(inbox)
+  return redis.call('PUBSUB', 'NUMSUB', inbox)[2]
+end
+
+-- A process has one inbox for all its waiters, so each inbox is checked once.
+local heard = {}
+local function is_heard(next_token, next_inbox)
+  if heard[next_inbox] == nil then
+    heard[next_inbox] = listeners(next_inbox, next_token, lock) > 0
+  end
+  return heard[next_inbox]
+end
+
+local function is_there(next_token, next_inbox)
+  if next_token == token then return not leaves end
+  return is_heard(next_token, next_inbox)
+end
+-- Gives the lock to a waiter that has left the queue, and notifies it. Returns for how many ms it has the lock.
+--- @with lock, queue, clock, claim, floor, inbox
+-- Draws a fencing token.
+-- clock: the key of the clock of fencing tokens, one per server
+-- floor: a clock below it is raised to the server's time; empty for LEAST. A floor that ends with .5 is a fencing token
+--         that the caller has seen, and a half: the clock is raised above it, even above the server's time.
+-- No fencing token is less, unless the clock has lost its data. In us since 1970: a time long before this one.
+local LEAST = 1000000000000000
+
+-- A raised clock stays this far below the server's time, in us. This leaves room for reserve.lua.
+local BEHIND = 10000
+
+-- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
+-- grant would cost a quarter more. A fencing token that was lost in a restart, a failover or a flush is below the time,
+-- because no server grants a million times in a second. So a clock that is missing starts at the time, and one that is
+-- below the floor is raised. Exact in a double until the year 2255.
+local function next_fence(clock, floor)
+  local fence = redis.call('INCR', clock)
+  local least = tonumber(floor) or LEAST
+  if fence < least then
+    local now = tonumber(time())
+    if fence > LEAST then now = now - BEHIND end
+    if least % 1 > 0 then now = math.max(now, least + 0.5) end
+    if fence < now then
+      fence = now
+      -- In two parts, each of which is an integer on any server, because %.0f takes longer.
+      local rest = fence % 1000000000
+      redis.call('SET', clock, string.format('%d%09d', (fence - rest) / 1000000000, rest))
+    end
+  end
+  return fence
+end
+-- Returns what follows the token in the value of a lock that is granted now, to a caller that has waited for it.
+local function granted_now()
+  time()
+  return '=' .. seconds
+end
+-- Publishes as notify.lua, but raises an error, as redis.call does.
+local function must_notify(inbox, text)
+  redis.call('PUBLISH', inbox, text)
+end
+-- Finds the followers of a grant: the waiters behind the new holder, as far as they are of its process, have its ttl,
+-- and draw no fencing token either. Its process passes the lock on to them in this order, without a request for each.
+--- @with queue
+
+-- Returns the 22 random characters of each token, of 31 followers at most. `rest`: what is behind the token in the
+-- member of the new holder.
+local function followers_of(rest, first, second)
+  if string.sub(first or '', -#rest) ~= rest then return '' end
+  local members = {first}
+  if string.sub(second or '', -#rest) == rest then members = redis.call('ZRANGE', queue, '0', '30') end
+  local count, find, sub, byte = 0, string.find, string.sub, string.byte
+  for i = 1, #members do
+    -- A new text takes longer than a search, and a table that grows takes longer than one that exists.
+    local member = members[i]
+    local _, ends = find(member, rest, 24, true)
+    if ends ~= #member or byte(member, 23) ~= 64 then break end
+    members[i], count = sub(member, 1, 22), i
+  end
+  return table.concat(members, '', 1, count)
+end
+-- Sets the lock to this value for so many ms, and marks it if there are waiters, or if it had a `grace` before. Returns
+-- the mark. Writes the claim if there are waiters, because the lock itself expires soon after a lease that ends without
+-- a release.
+-- claim: a key that exists only while the lock has waiters: the inbox of the waiter that got the lock last
+--- @with lock, claim
+-- The key of a marked lock, and of a counted lock, outlives its lease by this time, in ms: until the head of the queue
+-- has asked, no other client finds it free.
+local GRACE = 100
+-- How long a queue lasts after the last request, in ms, as text. The queue of crashed waiters expires; live waiters ask
+-- again much sooner.
+local QUEUE_TTL = '60000'
+local function set_lock(next_value, lasts, grace, waiters, next_inbox)
+  local mark = ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
+  end
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
+  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
+  return mark
+end
+local function grant_one(next_token, next_ttl, next_inbox, kind, waiters)
+  local fence = kind == '' and string.format('%.0f', next_fence(clock, floor)) or '0'
+  local lasts = math.min(next_ttl, CLAIM)
+  local mark, now = set_lock(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
+  local rest = kind == 'unfenced' and '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'
+  local followers = rest and followers_of(rest, waiters[1], waiters[2]) or ''
+  notify_waiters(waiters, lasts, now, next_inbox)
+  -- Behind the hints: a server writes first to the client that it has published to last.
+  local told = notify(next_inbox,
+    'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
+  if type(told) == 'table' then
+    -- Access rules have changed, and no waiter receives pushes any more. So the lock becomes free, and the caller gets
+    -- the same error.
+    redis.call('DEL', lock)
+    must_notify(next_inbox, '')
+  end
+  return lasts
+end
+-- Admits callers to a counted lock, and says whether there is room for more.
+--- @with holders, permits
+
+-- The admitted callers that are not written yet, the least of their limits, and the permits that they have beyond one
+-- each.
+local entering, entering_least, entering_extra = {}, 0, 0
+
+local function has_room(number, weight)
+  if inside == 0 then return true end
+  if limit ~= 0 and (number == 0 or limit < number) and inside > #entering / 2 then
+    -- A holder had a smaller limit than this caller, or several permits. It may have left. If nobody is written yet,
+    -- the members are those of a lock that was deleted.
+    read_limits()
+    limit, extra = least(limit, entering_least), extra + entering_extra
+  end
+  local most = allowed(least(number, limit))
+  return most == 0 or inside + extra + weight <= most
+end
+
+local function admit(member, number, weight, lasts)
+  if inside == 0 then limit, extra = 0, 0 end
+  limit, extra, entering_extra = least(limit, number), extra + weight - 1, entering_extra + weight - 1
+  inside, entering_least = inside + 1, least(entering_least, number)
+  entering[#entering + 1] = string.format('%.0f', now_ms() + lasts + 1)
+  entering[#entering + 1] = member
+  entering.lasts = math.max(entering.lasts or 0, lasts + 1)
+end
+-- Puts the admitted callers inside. If the script fails in between, the lock counts nobody, and is free to all of us.
+--- @with lock, clock, claim, holders, permits, floor
+-- Makes the key of a counted lock last for so many ms, and a third more: so it changes seldom, and its watchers receive
+-- few pushes. The expiry of the holders comes first: if access rules forbid it, the set must not end before the key.
+--- @with lock, holders
+local function extend_counted(lasts, value, has)
+  local px = lasts + GRACE
+  if not value and has >= px then return end
+  px = string.format('%.0f', math.max(px + math.floor(lasts / 3), has))
+  if has > 0 then redis.call('PEXPIRE', holders, px) end
+  if value then redis.call('SET', lock, value, 'PX', px) else redis.call('PEXPIRE', lock, px) end
+  return px
+end
+local function add_holders()
+  if #entering == 0 then return end
+  local is_first = inside == #entering / 2
+  if is_first then phase = string.format('%.0f', next_fence(clock, floor)) end
+  local value = '%holders|' .. (extra > 0 and 1 or limit) .. '|' .. phase
+  local px = extend_counted(entering.lasts, value ~= written and value, is_first and 0 or redis.call('PTTL', lock))
+  -- Deletes what an earlier phase has left, if the lock was deleted.
+  if is_first then redis.call('DEL', holders, claim) end
+  -- One that is inside already keeps its lease: it may have entered without the queue, where its process could not notify, and left
+  -- its place behind.
+  local added = type(redis.pcall('ZADD', holders, 'NX', unpack(entering))) ~= 'table'
+  -- Without its member, a caller is not inside. Without an expiry, the set would stay forever.
+  local is_undone = is_first and not (added and type(redis.pcall('PEXPIRE', holders, px)) ~= 'table')
+  if is_undone then
+    redis.call('DEL', lock, holders)
+    -- This or the next one runs into the same error again.
+    redis.call('PEXPIRE', lock, px)
+  end
+  if not added then redis.call('ZADD', holders, 'NX', unpack(entering)) end
+  if is_undone then
+    -- The server allows now what it has just refused. The lock is deleted by now.
+    redis.call('DEL', holders)
+    error({err = 'TRYAGAIN the server has refused to count a caller'})
+  end
+  written, entering, entering_least, entering_extra = value, {}, 0, 0
+end
+
+-- The most waiters that one call admits.
+local IN_ONE = 250
+
+-- Returns the holder for an answer: the value of the lock, and how many are inside. If one of them has several permits,
+-- also how many permits they have. If a central limit counts, the value has that limit, and `c` follows both.
+local function who_is_inside()
+  if limit == 1 then read_limits() end
+  local counts = allowed(limit)
+  local who = '%holders|' .. counts .. '|' .. phase .. '|' .. inside
+  if central and counts > 0 then return who .. '|' .. inside + extra .. '|c' end
+  return extra == 0 and who or who .. '|' .. inside + extra
+end
+
+-- A waiter that takes more permits than the central limit allows leaves. Its process asks again, and learns why.
+local refused = {}
+local function is_refused(its_inbox, its_kind)
+  local its_number, its_weight = number_of(its_kind)
+  if its_weight == 1 or its_weight <= allowed(its_number) then return false end
+  if not refused[its_inbox] then notify(its_inbox, 'gone||0|0||' .. lock) end
+  refused[its_inbox] = true
+  return true
+end
+
+-- Returns what `grant_next` returns: the caller's token, if the caller is inside, or may take the lock for itself
+-- alone; the token of a waiter that got the lock alone, and for how many ms; nil if nobody is inside and the queue is
+-- empty; false if the caller has to call again. Otherwise returns who_is_inside(), and in how many ms there is room for
+-- the caller. The third value says whether the new first two waiters were notified.
+local function admit_waiters(lasts)
+  if not holders then return false end
+  local looked, size, granted, is_inside, is_over = 0, 2, {}, false, false
+  while looked < MOST and not is_over do
+    local members, gone = redis.call('ZRANGE', queue, 0, size - 1), 0
+    for i, member in ipairs(members) do
+      local next_token, next_ttl, next_inbox, its_kind = read(member)
+      if next_token and is_there(next_token, next_inbox) and not is_refused(next_inbox, its_kind) then
+        local its_number, its_weight, its_label = number_of(its_kind)
+        is_over = not has_room(its_number, its_weight)
+        if is_over then break end
+        if its_number == 1 then
+          redis.call('ZPOPMIN', queue, i)
+          local waiters = first_two()
+          if #waiters == 0 then redis.call('DEL', claim) end
+          if next_token == token then return token, waiters end
+          return next_token, grant_one(next_token, next_ttl, next_inbox, its_kind, waiters), true
+        end
+        is_over = #granted == IN_ONE
+        if is_over then
+          -- That waiter asks at once, and its call admits the next ones.
+          notify(next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+          break
+        end
+        if next_token == token then
+          is_inside = true
+          admit(mine, its_number, its_weight, lasts)
+        else
+          admit(next_token .. '|' .. its_label .. '|' .. without_tag(next_inbox), its_number, its_weight, math.min(next_ttl, CLAIM))
+          granted[#granted + 1] = {next_token, next_inbox}
+        end
+      end
+      gone = i
+    end
+    if gone > 0 then redis.call('ZPOPMIN', queue, gone) end
+    have_left = have_left or gone > 0
+    add_holders()
+    is_over = is_over or #members < size
+    looked, size = looked + gone, TOGETHER
+  end
+  if have_left and inside > 0 then
+    local waiters = first_two()
+    local _, _, first = read(waiters[1])
+    notify_each(first == inbox and waiters or notified_waiters())
+  end
+  for _, its in ipairs(granted) do
+    notify(its[2], 'granted|' .. its[1] .. '|' .. phase .. '|' .. time() .. '||' .. lock)
+  end
+  if is_inside then return token end
+  if not is_over then return false end
+  if inside == 0 then return nil end
+  return who_is_inside(), left_for(number, weight_of(mine)), have_left
+end
+local function admit_next(place, score)
+  local who, _, are_told = admit_waiters()
+  if who and not are_told and (score or place and place < 2) then notify_each(first_two(), score) end
+  if who == nil then
+    -- As in release.lua.
+    redis.call('DEL', lock)
+    redis.pcall('DEL', holders)
+    redis.pcall('DEL', claim)
+  end
+  return who ~= false
+end
+
+-- How often one call continues behind dead waiters. The next request of a waiter continues behind the rest.
+local ROUNDS = 5
+
+if not read_holders(value_of(lock)) then return {3} end
+local before = tonumber(redis.call('GET', permits)) or 0
+if to == '' then redis.call('DEL', permits) else redis.call('SET', permits, to) end
+central = tonumber(to) or false
+if limit then
+  for _ = 1, ROUNDS do
+    if admit_next(0) then break end
+  end
+end
+return {0, before}
