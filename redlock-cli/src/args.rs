@@ -28,7 +28,7 @@ A duration is written as 500ms, 5s, 1m30s or '1m 30s'.
 Exit codes:
    0  done
    1  the lock is held by another caller in `run` and `wait`, or free in `show`, `release`, `leader`
-      and `resign`;
+      and `resign`; or no number is set in `permits`;
       or the question of `release` was not answered with yes; or `doctor` misses a feature
   64  the command line, the key or the address cannot be used
   71  the operating system refused
@@ -157,6 +157,15 @@ pub(crate) enum Command {
     /// the server, for at most 10 s.
     #[command(subcommand)]
     Tick(TickCommand),
+    /// Shows or sets how many permits a key has, whatever its callers say
+    ///
+    /// The number counts for all callers with permits or a rate, in the place of their own, until
+    /// --clear. A larger number lets waiters in at once. A smaller one takes nobody's place away:
+    /// nobody enters until there is room. Readers and exclusive callers are not affected.
+    ///
+    /// Without a number it prints the one that is set, and exits with 1 when none is. With --clear it
+    /// exits with 1 when none was set.
+    Permits(PermitsArgs),
     /// Runs a command while it holds a lock
     ///
     /// Takes the lock, runs the command, and releases the lock when the command and all processes
@@ -373,6 +382,18 @@ pub(crate) enum TickCommand {
     /// that are due now, so they count as taken. Shows the tick and asks first. Exits with 1 when no
     /// tick is recorded, or the answer is not yes.
     Clear(ConfirmedArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct PermitsArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// So many permits there are from now on: 1 to 10,000
+    #[arg(value_name = "N")]
+    pub(crate) permits: Option<u32>,
+    /// From now on, the numbers of the callers count again
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) clear: bool,
 }
 
 #[derive(clap::Args, Debug)]

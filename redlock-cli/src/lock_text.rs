@@ -17,15 +17,16 @@ pub(crate) fn holder(lock: &LockInfo) -> String {
     together(lock).unwrap_or_else(|| caller(lock.holder().name(), lock.holder().function()))
 }
 
-/// How many hold it, where several may: `3 readers`, `2 of 5 permits`, `7 of 10 permits, 3 holders`.
+/// How many hold it, where several may: `3 readers`, `2 of 5 permits`, `7 of 10 permits, 3 holders`, `2 of 20 permits (set centrally)`.
 pub(crate) fn together(lock: &LockInfo) -> Option<String> {
     let inside = lock.holder().inside()?;
+    let central = if lock.has_central_limit() { " (set centrally)" } else { "" };
     Some(match lock.limit() {
         Some(limit) if lock.taken() > inside => {
             let holders = if inside == 1 { "holder" } else { "holders" };
-            format!("{} of {limit} permits, {inside} {holders}", lock.taken())
+            format!("{} of {limit} permits{central}, {inside} {holders}", lock.taken())
         }
-        Some(limit) => format!("{inside} of {limit} permits"),
+        Some(limit) => format!("{inside} of {limit} permits{central}"),
         None if inside == 1 => "1 reader".to_owned(),
         None => format!("{inside} readers"),
     })

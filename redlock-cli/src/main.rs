@@ -14,6 +14,7 @@ mod lock_text;
 mod manual;
 mod once;
 mod output;
+mod permits;
 mod release;
 #[cfg(unix)]
 mod run;
@@ -100,6 +101,10 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Tick(TickCommand::Clear(args)) => {
                 tick::clear(&server.connect().await?, &server.prefix()?, &args).await
             }
+            Command::Permits(args) if args.permits.is_none() && !args.clear => {
+                permits::show(&server.connect_to_read().await?, &args.key).await
+            }
+            Command::Permits(args) => permits::set(&server.connect().await?, &args).await,
             Command::Wait(args) => {
                 wait::wait(&server.connect_to_read().await?, &server.prefix()?, &args).await
             }

@@ -188,6 +188,39 @@ fn a_lock_that_several_hold_shows_how_many_and_each_of_them() {
 }
 
 #[test]
+fn a_number_of_permits_is_set_shown_and_cleared() {
+    let server = RedisServer::start();
+    let tool = |args: &[&str]| said(&server.url(), args);
+    let none = tool(&["permits", "gpu"]);
+    let words = "no number of permits is set for `gpu`: those of its callers count\n";
+    assert_eq!((none.code, &*none.out), (Some(1), words));
+    let set = tool(&["permits", "gpu", "2"]);
+    assert_eq!((set.code, &*set.out), (Some(0), "`gpu` has 2 permits from now on; none was set\n"));
+    assert_eq!(tool(&["permits", "gpu"]).out, "`gpu` has 2 permits, set centrally\n");
+    let locks = kit::connect(&server);
+    let held = [0; 2].map(|_| locks.lock("gpu").permits(9).acquire_blocking().unwrap());
+    let error = locks.lock("gpu").permits(9).acquire_blocking().unwrap_err().to_string();
+    assert!(error.contains("2 of 2 permits (set centrally)"), "{error}");
+    assert_eq!(tool(&["permits", "gpu", "1"]).out, "`gpu` has 1 permit from now on; it had 2\n");
+    let shown = tool(&["show", "--quick", "gpu"]).out;
+    assert!(shown.contains("holder:      2 of 1 permits (set centrally)\n"), "{shown}");
+    let json = tool(&["show", "--quick", "-o", "json", "gpu"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["limit"], &json["limit_is_central"]), (&1.into(), &true.into()), "{json}");
+    drop(held);
+    let cleared = tool(&["permits", "gpu", "--clear"]);
+    let words = "cleared `gpu`: it had 1 permit, and the numbers of its callers count again\n";
+    assert_eq!((cleared.code, &*cleared.out), (Some(0), words));
+    let again = tool(&["permits", "gpu", "--clear"]);
+    assert_eq!((again.code, &*again.err), (Some(1), "no number of permits is set for `gpu`\n"));
+    for wrong in
+        [&["permits", "gpu", "0"][..], &["permits", "gpu", "10001"], &["permits", "gpu", "3", "--clear"]]
+    {
+        assert_eq!(tool(wrong).code, Some(64), "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_holder_that_had_to_wait_shows_since_when_it_has_the_lock() {
     let server = RedisServer::start();
     let value = "AAAAAAAAAAAAAAAAAAAAAA@web-3:7/1795348434/shop::buy=1795348500!";

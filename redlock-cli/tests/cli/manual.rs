@@ -5,8 +5,20 @@ use std::process::{Command, Stdio};
 
 use crate::tool::said;
 
-const COMMANDS: [&str; 11] =
-    ["list", "show", "ping", "doctor", "wait", "release", "leader", "resign", "once", "tick", "completions"];
+const COMMANDS: [&str; 12] = [
+    "list",
+    "show",
+    "ping",
+    "doctor",
+    "wait",
+    "release",
+    "permits",
+    "leader",
+    "resign",
+    "once",
+    "tick",
+    "completions",
+];
 
 #[test]
 fn each_shell_gets_completions_of_each_command() {

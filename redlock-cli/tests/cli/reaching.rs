@@ -101,6 +101,7 @@ fn a_server_that_may_evict_is_read_from_and_the_rest_needs_a_word() {
         ("leader k", 0),
         ("once show k", 1),
         ("tick show k", 1),
+        ("permits k", 1),
     ] {
         let said = said(&server.url(), &reads.split(' ').collect::<Vec<_>>());
         assert_eq!(said.code, Some(code), "{reads}: {}", said.err);
@@ -109,7 +110,9 @@ fn a_server_that_may_evict_is_read_from_and_the_rest_needs_a_word() {
     let more = ["run free -- true"];
     #[cfg(not(unix))]
     let more = [];
-    for changes in ["release --yes k", "once clear --yes k", "tick clear --yes k"].into_iter().chain(more) {
+    for changes in
+        ["release --yes k", "once clear --yes k", "tick clear --yes k", "permits k 3"].into_iter().chain(more)
+    {
         let words: Vec<_> = changes.split(' ').collect();
         let refused = said(&server.url(), &words);
         assert_eq!(refused.code, Some(78), "{changes}: {}", refused.err);
