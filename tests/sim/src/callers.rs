@@ -88,6 +88,20 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             World::here().note(|| format!("call {id}: revoke one of {number}: {outcome:?}"));
             tell(outcome.err());
         }
+        What::SetPermits(number, permits) => {
+            let key = key(number);
+            judge(|oracle| oracle.limit_begins(id, &key, permits));
+            let outcome = match permits {
+                Some(permits) => locks.set_permits(&key, permits).await,
+                None => locks.clear_permits(&key).await,
+            };
+            // After an error it may still arrive.
+            if outcome.is_ok() {
+                judge(|oracle| oracle.limit_ends(id, &key));
+            }
+            World::here().note(|| format!("call {id}: set_permits {number} {permits:?}: {outcome:?}"));
+            tell(outcome.err());
+        }
         What::ForceRelease(number) => {
             judge(|oracle| oracle.loss_begins(&key(number)));
             let outcome = locks.force_release(&key(number)).await;

@@ -128,6 +128,18 @@ impl Account {
     }
 }
 
+/// How many permits an operator has set; `None` where those of the callers count.
+struct CentralLimit {
+    by: CallId,
+    permits: Option<u32>,
+    /// It may have counted from then on.
+    began: u64,
+    /// It has counted since then at the latest.
+    done: Option<u64>,
+    /// Another one counts since then.
+    until: Option<u64>,
+}
+
 /// What a server stores of a lock.
 pub struct Seen {
     /// The name of the key, without the prefix.
@@ -160,6 +172,8 @@ pub struct Oracle {
     /// In a quorum, fencing tokens follow the clocks of processes, and a node that has forgotten
     /// its clock starts at its time: so much smaller they may be then.
     forgotten: u64,
+    /// By key: the central limits that were set, each for as long as it may have counted.
+    limits: BTreeMap<String, Vec<CentralLimit>>,
     /// By key: how many clients are taking it away, or may be.
     being_lost: BTreeMap<String, u32>,
     /// By call that is inside: when its guard was last looked at, and what was left of its lease.
@@ -666,6 +680,40 @@ impl Oracle {
         }
     }
 
+    /// An operator sets the central limit of a key: it may count from now on.
+    pub fn limit_begins(&mut self, by: CallId, key: &str, permits: Option<u32>) {
+        let began = World::here().now();
+        let limit = CentralLimit { by, permits, began, done: None, until: None };
+        self.limits.entry(key.to_owned()).or_default().push(limit);
+    }
+
+    /// It has its answer: those that were set before it began count no more.
+    pub fn limit_ends(&mut self, by: CallId, key: &str) {
+        let now = World::here().now();
+        let limits = self.limits.entry(key.to_owned()).or_default();
+        let Some(began) = limits.iter().find(|limit| limit.by == by).map(|limit| limit.began) else { return };
+        for limit in limits {
+            if limit.by == by {
+                limit.done = Some(now);
+            } else if limit.done.is_some_and(|done| done <= began) {
+                limit.until = limit.until.or(Some(now));
+            }
+        }
+    }
+
+    /// The central limits that may have counted at a time of these.
+    fn limits_within(&self, key: &str, from: u64, to: u64) -> impl Iterator<Item = Option<u32>> {
+        let set = self.limits.get(key).map_or(&[][..], Vec::as_slice);
+        let first = set.iter().filter_map(|limit| limit.done.map(|done| (limit, done)));
+        // Before the first of them, none was set.
+        let is_unset = first.map(|(_, done)| done).min().is_none_or(|done| from <= done);
+        let counted = set
+            .iter()
+            .filter(move |limit| limit.began <= to && limit.until.is_none_or(|until| from <= until))
+            .map(|limit| limit.permits);
+        is_unset.then_some(None).into_iter().chain(counted)
+    }
+
     /// True while a caller waits or is inside.
     #[must_use]
     pub fn has_calls(&self) -> bool {
@@ -692,7 +740,9 @@ impl Oracle {
         }
     }
 
-    /// Never more inside than each of them allows, by their own account.
+    /// Never more inside than each of them allows, by their own account. A central limit takes nobody's
+    /// place away: there is one of them, the last that has entered, such that a limit which counted between
+    /// its request and its entry allows all.
     fn check_exclusion(&mut self) {
         let world = World::here();
         let mut inside: BTreeMap<&str, Vec<(CallId, &Known, u64)>> = BTreeMap::new();
@@ -710,7 +760,11 @@ impl Oracle {
         for (key, mut holders) in inside {
             holders.retain(|(_, known, _)| !self.may_have_lost(key, known));
             holders.sort_by_key(|(_, _, since)| *since);
-            if !allow(holders.iter().map(|(_, known, _)| known.want)) {
+            let is_allowed = |permits| allow(holders.iter().map(|(_, known, _)| known.want), permits);
+            let mut within = holders.iter().flat_map(|(_, known, since)| {
+                self.limits_within(key, known.began, *since).collect::<Vec<_>>()
+            });
+            if !holders.is_empty() && !within.any(is_allowed) {
                 let calls: Vec<_> = holders.iter().map(|(call, ..)| call.to_string()).collect();
                 found = Some(format!("calls {} are inside of {key}", calls.join(" and ")));
             }

@@ -388,7 +388,7 @@ impl Promises {
             (now + MILLISECOND < at + min_hold).then(|| self.want(*other))
         };
         let kept: Vec<_> = self.keys.get(&key)?.begins.iter().filter_map(keeps).collect();
-        let is_kept = kept.is_empty() || allow(kept.iter().copied().chain([self.want(call)]));
+        let is_kept = kept.is_empty() || allow(kept.iter().copied().chain([self.want(call)]), None);
         (!is_kept).then(|| ("no more begin in a min_hold than there are permits", format!("call {call}")))
     }
 
@@ -464,6 +464,8 @@ impl Promises {
                 // It leaves the queue when it gets a result, or learns that its tick is taken.
                 && hold.once.is_none()
                 && hold.tick.is_none()
+                // There may be fewer permits than it takes: then it leaves the queue, and is refused.
+                && !(hold.takes > 1 && self.plan.sets_permits())
                 && hold.wait != Some(0)
                 && known.began < late
                 && now + 50 * MILLISECOND < until
@@ -966,6 +968,7 @@ fn keeps_rates(plan: &Plan) -> bool {
         && plan.faults.iter().all(|(_, fault)| ends_or_stops(fault))
         && plan.processes.iter().all(|process| process.fast == 0)
         && !plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_) | What::Revoke(_)))
+        && !plan.sets_permits()
 }
 
 /// How long a renewal takes behind all requests that may be in flight, if the only server is slow

@@ -38,6 +38,10 @@ pub struct Room {
     inside: Vec<Want>,
     /// What the first waiter wants that is notified of its turn.
     first: Option<Want>,
+    /// How many permits an operator has set.
+    central: Option<u32>,
+    /// An operator may have set fewer permits than a caller takes: that one asks again by itself, after a while.
+    pub may_refuse: bool,
 }
 
 impl Room {
@@ -57,9 +61,10 @@ impl Room {
             .map(|parts| parts.get(3).and_then(|kind| Want::read(kind.get(1..)?)).unwrap_or(Want::ALONE));
         if value.first() != Some(&COUNTED) {
             let holders = caller_of(value).into_iter().collect();
-            return Some(Self { is_counted: false, holders, inside: vec![Want::ALONE], first });
+            return Some(Self { holders, inside: vec![Want::ALONE], first, ..Self::default() });
         }
-        let mut room = Self { is_counted: true, first, ..Self::default() };
+        let central = central_of(server, now, key);
+        let mut room = Self { is_counted: true, first, central, ..Self::default() };
         for (member, ends) in beside(server, now, key, "%queue%holders") {
             let parts = parts(&member);
             if ends > server.time(now) {
@@ -79,19 +84,30 @@ impl Room {
     /// A caller that wants this could enter, and does not have to wait behind the first waiter.
     #[must_use]
     pub fn is_for(&self, want: Want) -> bool {
-        self.has(want) && self.first.is_none_or(|first| self.has(first))
+        !(self.may_refuse && want.takes > 1)
+            && self.has(want)
+            && self.first.is_none_or(|first| self.has(first))
     }
 
     fn has(&self, want: Want) -> bool {
-        self.is_free() || allow(self.inside.iter().copied().chain([want]))
+        self.is_free() || allow(self.inside.iter().copied().chain([want]), self.central)
     }
 }
 
-/// True if each of these allows that all of them are inside.
+/// True if each of these allows that all of them are inside. A central limit counts in the place of each number of permits.
 #[must_use]
-pub fn allow(each: impl Iterator<Item = Want> + Clone) -> bool {
+pub fn allow(each: impl Iterator<Item = Want> + Clone, central: Option<u32>) -> bool {
     let count: u64 = each.clone().map(|want| u64::from(want.takes)).sum();
-    each.into_iter().all(|want| want.allows == 0 || count <= u64::from(want.allows))
+    each.into_iter().all(|want| match (want.allows, central) {
+        (0, _) => true,
+        (2.., Some(central)) => count <= u64::from(central),
+        (allows, _) => count <= u64::from(allows),
+    })
+}
+
+/// How many permits an operator has set for a lock.
+fn central_of(server: &Server, now: u64, key: &str) -> Option<u32> {
+    number(server.value(now, name_beside(server, now, key, "%queue%permits")?)?)
 }
 
 /// The number in the label of the caller whose token it is.
@@ -111,8 +127,11 @@ fn number(text: &[u8]) -> Option<u32> {
 
 /// A set beside a lock, which has the tag of its slot in a Cluster.
 fn beside(server: &Server, now: u64, key: &str, side: &str) -> Vec<(Bytes, f64)> {
+    name_beside(server, now, key, side).map(|name| server.members(now, name)).unwrap_or_default()
+}
+
+fn name_beside<'a>(server: &'a Server, now: u64, key: &str, side: &str) -> Option<&'a [u8]> {
     let name = format!("lock:{key}{side}");
     let tagged = format!("{side}:{key}");
-    let found = server.keys(now).find(|each| *each == name.as_bytes() || each.ends_with(tagged.as_bytes()));
-    found.map(|name| server.members(now, name)).unwrap_or_default()
+    server.keys(now).find(|each| *each == name.as_bytes() || each.ends_with(tagged.as_bytes()))
 }

@@ -473,12 +473,14 @@ fn seen(plan: &Plan, servers: &[ServerId]) -> Vec<Seen> {
         _ => None,
     });
     let last = keys.max().copied().unwrap_or(0);
+    let may_refuse = plan.sets_permits();
     let empty = |number| Seen { key: key(number), room: Room::default(), is_deserted: false };
     let mut seen: Vec<_> = (0..=last).map(empty).collect();
     for server in servers {
         World::here().with_server(*server, |server, now| {
             for lock in &mut seen {
                 lock.room = Room::of(server, now, &lock.key).unwrap_or(std::mem::take(&mut lock.room));
+                lock.room.may_refuse = may_refuse;
                 let queue = format!("lock:{}%queue", lock.key);
                 lock.is_deserted |= is_deserted(&server.members(now, queue.as_bytes()));
             }
@@ -526,7 +528,8 @@ async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManag
     for server in &fleet.servers {
         let left: Vec<_> = world.with_server(*server, |server, now| {
             let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
-            keys.filter(|key| !key.ends_with("%clock") && !key.contains("%queue%tick")).collect()
+            let stays = |key: &str| ["%queue%tick", "%queue%permits"].iter().any(|side| key.contains(side));
+            keys.filter(|key| !key.ends_with("%clock") && !stays(key)).collect()
         });
         if !left.is_empty() {
             judge(|oracle| oracle.violated("nothing is left after shutdown", format!("{left:?}")));

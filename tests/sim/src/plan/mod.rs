@@ -163,6 +163,8 @@ pub enum What {
     ForceRelease(u8),
     /// It takes the place of one of its holders away.
     Revoke(u8),
+    /// It sets how many permits there are, in the place of the numbers of the callers, or clears that.
+    SetPermits(u8, Option<u32>),
     /// It runs a body that polls another task, which asks for the same lock.
     Nested(u8),
 }
@@ -537,12 +539,17 @@ impl Plan {
         if random.u32(0..4) > 0 {
             return;
         }
+        let sets_permits = self.sets_permits();
         for call in &mut self.calls {
             if let What::Hold(hold) = &mut call.what
                 && hold.allows > 1
                 && !hold.starts
             {
                 hold.takes = random.u32(1..=hold.allows);
+                if sets_permits && hold.takes > 1 {
+                    // There may be fewer until the end.
+                    hold.wait = hold.wait.or(Some(3_000));
+                }
             }
         }
     }
@@ -641,11 +648,17 @@ impl Plan {
         longest.min().unwrap_or(u64::MAX)
     }
 
+    /// True when an operator sets how many permits there are.
+    #[must_use]
+    pub fn sets_permits(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call.what, What::SetPermits(..)))
+    }
+
     /// True when nothing goes wrong, so that every call succeeds or waits too long.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         let meddles = |call: &Call| match &call.what {
-            What::ForceRelease(_) | What::Revoke(_) => true,
+            What::ForceRelease(_) | What::Revoke(_) | What::SetPermits(..) => true,
             What::Hold(hold) => hold.exits,
             _ => false,
         };

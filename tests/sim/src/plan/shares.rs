@@ -54,11 +54,18 @@ pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
         plan.faults.push((random.u64(0..4_000), fault));
     }
     let operator = match random.u32(0..12) {
-        0 => What::ForceRelease as fn(u8) -> What,
-        1..=3 => What::Revoke,
-        _ => return plan,
+        0 => Some(What::ForceRelease as fn(u8) -> What),
+        1..=3 => Some(What::Revoke as fn(u8) -> What),
+        _ => None,
     };
-    plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), operator(0));
+    if let Some(operator) = operator {
+        plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), operator(0));
+    }
+    for _ in 0..one_of(random, &[0, 0, 1, 2, 5]) {
+        let permits = one_of(random, &[None, Some(1), Some(2), Some(2), Some(3), Some(6)]);
+        let sets = What::SetPermits(random.u8(0..keys), permits);
+        plan = plan.with_call(random.u64(0..4_000), random.usize(0..count), sets);
+    }
     plan
 }
 
