@@ -675,3 +675,25 @@ fn a_holder_whose_place_is_still_in_the_queue_keeps_its_lease() {
         plan
     });
 }
+
+/// Its first waiter could not be inside beside the holder, and both had died. The waiter behind them slept until the first one had to
+/// answer a hint, beyond the end of the holder's lease: the key was gone, and a caller that came later took it.
+#[test]
+fn a_waiter_behind_a_dead_one_asks_when_the_last_lease_ends() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 5)
+            .with_call(0, 0, What::Hold(Hold { ttl: 10_000, hold: 778, ..Hold::of(0) }))
+            .with_call(
+                30,
+                1,
+                What::Hold(Hold { ttl: 300, allows: 2, hold: 1_000, wait: None, ..Hold::of(0) }),
+            )
+            .with_call(40, 2, What::Hold(Hold { hold: 1_000, wait: None, ..Hold::of(0) }))
+            .with_call(50, 3, What::Hold(Hold { allows: 3, hold: 1_000, wait: None, ..Hold::of(0) }))
+            .with_call(1_862, 4, What::Hold(Hold { wait: Some(500), ..Hold::of(0) }));
+        plan.length = 8_000;
+        plan.foreign_clients = false;
+        plan.faults.extend([(440, Fault::PowerOff(1)), (1_026, Fault::PowerOff(2))]);
+        plan
+    });
+}

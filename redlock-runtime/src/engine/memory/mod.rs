@@ -521,7 +521,7 @@ impl MemoryLock {
         let place = place.and_then(|in_front| u32::try_from(in_front).ok());
         let limit = request.kind.limit();
         let mut holder = self.seen(limit, now);
-        holder.expires_in = asks_again.or(holder.expires_in);
+        holder.expires_in = asks_again.into_iter().chain(holder.expires_in).min();
         if self.holder.is_none() {
             holder.owner = self.inside.next_to_end(limit);
             let first = self.queue.front().filter(|first| first.token != request.token);

@@ -23,7 +23,8 @@ local function pass_over()
   return true
 end
 
--- Sends the first waiter a hint, for a caller that did not get in. Returns after how many ms the caller asks again.
+-- Sends the first waiter a hint, for a caller that did not get in. Returns after how many ms the caller asks again: when
+-- a lease ends after `left` ms, too, because the key ends soon after the last lease, and anybody may take it then.
 local function hint_first(left)
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
   local first_token, _, its_inbox = read(first)
@@ -35,5 +36,5 @@ local function hint_first(left)
     redis.call('PEXPIRE', queue, QUEUE_TTL - CLAIM)
     notify(its_inbox, 'next|' .. first_token .. '|0|' .. time() .. '||' .. lock)
   end
-  return math.max(CLAIM - hinted.waited, 1)
+  return math.max(math.min(CLAIM - hinted.waited, left), 1)
 end
