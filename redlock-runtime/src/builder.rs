@@ -395,7 +395,7 @@ impl LockManagerBuilder {
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
     /// threads. It moves to its own thread when that runtime is dropped or blocked for about 100
-    /// ms, or when callers have no runtime; beyond 16 such engines, the others share one thread. Each
+    /// ms, or when callers have no runtime; beyond 64 such engines, the others share one thread. Each
     /// move opens a new connection. A blocked caller
     /// without a runtime polls the engine itself until its outcome arrives.
     ///

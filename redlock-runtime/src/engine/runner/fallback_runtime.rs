@@ -33,8 +33,8 @@ const QUIET: Duration = LONGEST_DELAY;
 const KEEPS: Duration = Duration::from_millis(100);
 
 /// So many loops have a thread each. One that comes later has the shared thread: a program with
-/// hundreds of managers needs no hundred threads.
-const MOST: usize = 16;
+/// a thousand managers needs no thousand threads.
+const MOST: usize = 64;
 
 pub(super) struct FallbackRuntime {
     /// `None` while it is dropped.
