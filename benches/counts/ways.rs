@@ -109,7 +109,7 @@ pub(crate) const WAYS: &[Way] = &[
     way(PING, 400, by_hand::ping).varies(),
     way(BY_HAND, 400, by_hand::pair),
     way(FENCED_BY_HAND, 400, by_hand::fenced),
-    way(HAND_OFF_BY_HAND, 400, by_hand::hand_off),
+    way(HAND_OFF_BY_HAND, 400, by_hand::hand_off).varies(),
     way(JOIN_BY_HAND, 400, by_hand::join),
     way(RENEWAL_BY_HAND, 400, by_hand::renewal),
     way(ONCE_BY_HAND, 400, by_hand::once),
