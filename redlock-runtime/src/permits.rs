@@ -26,7 +26,7 @@ impl LockManager {
     /// after [`force_release`](Self::force_release), and when the lock is deleted. What the server
     /// forgets is gone: after a flush, a restart without persistence, a failover to a replica that has not
     /// got it, or an eviction, the numbers of the callers count again. See
-    /// [Different numbers on one key](../redlocked/docs/how_many/index.html#a-limit-that-is-set-centrally).
+    /// [A limit that is set centrally](../redlocked/docs/how_many/index.html#a-limit-that-is-set-centrally).
     ///
     /// # Errors
     ///

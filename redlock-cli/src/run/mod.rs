@@ -76,8 +76,8 @@ async fn watch_policy<T>(locks: &LockManager) -> T {
     }
 }
 
-/// Waits for a start, and becomes the command: nothing is held while it runs. Returns only if there is
-/// no start, or no such command.
+/// Waits for a start, and replaces this process with the command, which holds nothing while it runs.
+/// Returns only if it gets no start, or cannot start the command.
 async fn run_at_a_rate(
     locks: &LockManager,
     args: &RunArgs,
@@ -85,11 +85,12 @@ async fn run_at_a_rate(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let request = locks.lock(&args.key).label(label(args)).rate(starts, per);
-    let started = unless_told_to_end(locks, args, signals, wait_as_told(locks, args, request)).await?;
+    let started =
+        acquire_unless_signaled(locks, args, signals, acquire_in_time(locks, args, request)).await?;
     if let Err(code) = started {
         return Ok(code);
     }
-    // The server learns when the start was. It counts for longer where that does not arrive.
+    // Reports the time of the start to the server. Without the report, the start counts for longer.
     let _ = locks.shutdown(Duration::from_secs(1)).await;
     let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
     let mut command = Command::new(program);
@@ -104,7 +105,7 @@ async fn run_under_lock(
     grace: Grace,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let guard = match unless_told_to_end(locks, args, signals, acquire(locks, args)).await? {
+    let guard = match acquire_unless_signaled(locks, args, signals, acquire(locks, args)).await? {
         Ok(guard) => guard,
         Err(code) => return Ok(code),
     };
@@ -128,8 +129,9 @@ async fn run_under_lock(
     release(guard, ending.map_err(|why| not_started(args, why))?).await
 }
 
-/// The guard, or the exit code for the signal that came first. Meanwhile standard error says who is in front.
-async fn unless_told_to_end(
+/// Returns the guard, or the exit code if a signal arrives first. Meanwhile it reports on standard error
+/// who holds the lock.
+async fn acquire_unless_signaled(
     locks: &LockManager,
     args: &RunArgs,
     signals: &mut Signals,
@@ -166,11 +168,12 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     let request = if let Some(permits) = args.permits { request.permits(permits) } else { request };
     let request = if let Some(take) = args.take { request.take(take) } else { request };
     let request = if let Some(longest) = args.max_hold { request.max_hold(longest) } else { request };
-    wait_as_told(locks, args, request).await
+    acquire_in_time(locks, args, request).await
 }
 
-/// Through outages, too, but not where the server refuses.
-async fn wait_as_told(
+/// Acquires within the time that the options allow. Without a limit it waits through outages, but not if
+/// the server refuses.
+async fn acquire_in_time(
     locks: &LockManager,
     args: &RunArgs,
     request: LockRequest,

@@ -971,10 +971,10 @@ impl Holder {
         self.is_ticket
     }
 
-    /// Returns how long until the lock is free unless its holder renews it, when the server
-    /// answered. Where several hold it together, until the caller that was refused has room: the
-    /// last one's end for one that wants the lock alone, else the first one's. `None` when a client
-    /// of another kind took the key without a time to live.
+    /// Returns how long the lease of the holder lasted when the server answered, unless the holder
+    /// renews it. If several callers hold the lock together, it is the time until the refused caller
+    /// has room: an exclusive caller waits for the last lease, another caller for the first ones.
+    /// `None` if a client of another kind took the key and set no expiry.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in

@@ -67,10 +67,9 @@ impl<E: From<LockError>> LeadError<E> {
     }
 }
 
-/// The error that ended the candidate. A [`LockError`] is the [`source`](Error::source), and part
-/// of the message with `{:#}`. The error of the body is shown as it is, with the flags of the
-/// format:
-/// `{:#}` shows the causes of an `anyhow::Error`.
+/// The error that ended the candidate. A [`LockError`] is the [`source`](Error::source), and `{:#}`
+/// adds its message. The error of the body is formatted with the same flags: `{:#}` shows the causes
+/// of an `anyhow::Error`.
 impl<E: fmt::Display> fmt::Display for LeadError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

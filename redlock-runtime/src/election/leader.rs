@@ -96,8 +96,8 @@ impl Leader {
         self.record.as_ref().map(|record| record.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// Returns how long until nobody leads, unless the leader renews its lock; `None` for a client
-    /// of another kind whose key does not expire.
+    /// Returns how long the lease of the leader lasts unless it is renewed. `None` if a client of
+    /// another kind holds the key and set no expiry.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.holder.expires_in()

@@ -39,8 +39,8 @@ const MAX_BLOCKED_BLOCKING: Duration = Duration::from_secs(60);
 /// [`label`](Election::label) says otherwise.
 const LABEL: &str = "election";
 
-/// One of many candidates for the lead under one key: it [leads](Self::lead) while it has the lock
-/// of that key, and waits until then.
+/// One of many candidates for the lead under one key. It waits for the lock of that key, and
+/// [leads](Self::lead) while it holds the lock.
 ///
 /// [`LockManager::election`] makes it. A clone is the same candidate: of all its clones at most one
 /// body runs at a time, also when a sync body goes on after its term.

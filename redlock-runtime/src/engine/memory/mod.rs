@@ -500,8 +500,8 @@ impl MemoryLock {
         self.busy(request, now, None)
     }
 
-    /// Returns how many wait, if no more may. Those whose engines have ended leave, and the first two
-    /// of the others are notified.
+    /// Returns the number of waiters if the queue is full. First it removes the waiters whose engines
+    /// have ended, and then it notifies the first two that remain.
     fn too_many(&mut self, name: &Arc<str>, mode: Mode, now: Moment) -> Option<u32> {
         let (Mode::Join { at_most } | Mode::JoinAgain { at_most }) = mode else { return None };
         let count = |queue: &VecDeque<Waiter>| u32::try_from(queue.len()).unwrap_or(u32::MAX);

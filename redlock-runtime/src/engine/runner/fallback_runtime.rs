@@ -32,8 +32,8 @@ const QUIET: Duration = LONGEST_DELAY;
 /// to and fro.
 const KEEPS: Duration = Duration::from_millis(100);
 
-/// So many loops have a thread each. One that comes later has the shared thread: a program with
-/// a thousand managers needs no thousand threads.
+/// How many loops have a thread each, at most. Further loops run on the shared thread, so that a
+/// program with a thousand managers does not have a thousand threads.
 const MOST: usize = 64;
 
 pub(super) struct FallbackRuntime {

@@ -4,11 +4,11 @@
 //! The loop runs as a task on the runtime of its callers, where an outcome crosses no thread. If
 //! that runtime is dropped, or does not poll the loop in time, a watchdog moves the loop to its
 //! own runtime. The watchdog is one thread for the process. If the callers have no runtime, the
-//! loop has its own runtime from the start, which a blocked caller or a thread polls; beyond a few
-//! of these, loops share one thread. Each manager has its own loop, so a slow server of one delays
-//! no renewal of another. The state of the loop contains no
-//! I/O, so a move only opens a new connection: held locks are renewed over it, and requests
-//! without an answer are repeated.
+//! loop has its own runtime from the start, which a blocked caller or a thread polls. If many loops
+//! of the process have a thread each, the next ones share one thread. Each manager has its own loop,
+//! so a slow server of one manager does not delay the renewals of another. The state of the loop
+//! contains no I/O, so a move only opens a new connection: the loop renews held locks over it, and
+//! repeats requests without an answer.
 //!
 //! If the loop uses the clock of a runtime, which a test may pause, it always returns to that
 //! runtime.

@@ -1,9 +1,10 @@
-//! The thread that loops share: those of managers with `own_thread`, and those that no runtime of
-//! their callers runs while enough others have a [`FallbackRuntime`](super::FallbackRuntime) each.
+//! The thread that several loops share. It runs the loops of managers with `own_thread`, and loops
+//! that no runtime of their callers runs, once enough loops have a
+//! [`FallbackRuntime`](super::FallbackRuntime) each.
 //!
-//! The process has one, from the first of these loops on. So a program with a manager for each
-//! tenant has one thread and one runtime for all of them. Each loop is a task: one that panics ends
-//! alone.
+//! A process has one such thread, which starts with the first of these loops. So a program with a
+//! manager for each tenant has one thread and one runtime for all of them. Each loop is a task: if a
+//! loop panics, the others go on.
 
 use std::future::Future;
 use std::io;

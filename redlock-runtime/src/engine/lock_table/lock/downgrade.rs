@@ -1,8 +1,8 @@
-//! The downgrade of a held lock, until the server has answered: its holder had the lock alone, and is to
-//! have it beside others.
+//! The state of a downgrade until the server has answered it. A downgrade makes an exclusive lock a shared
+//! one.
 //!
-//! Between the request and its answer nobody knows which of both it is. A request without an answer leaves
-//! that open for good, unless a later one is answered.
+//! Between the request and its answer, the holder does not know whether its lock is exclusive or shared. If
+//! the answer is lost, it does not know that until the server answers a later request.
 
 use std::sync::Arc;
 use std::time::Duration;

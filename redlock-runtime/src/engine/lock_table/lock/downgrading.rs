@@ -1,11 +1,11 @@
-//! A holder that has its lock alone has it beside others from now on, without a moment in which another one
-//! has it alone.
+//! A holder downgrades its lock: an exclusive lock becomes a shared one, and no other exclusive caller gets
+//! the lock in between.
 //!
-//! One request does that, and lets in those in front of the queue that have room. It is repeated until it
-//! is answered, as long as a caller waits for that. While it may have been executed, the holder sends only
-//! requests that the server executes for both kinds of locks: the renewal, the release and the expiry of
-//! one of several, which find the lock held alone, too. Nothing watches the key in that time, because a
-//! watch compares its value.
+//! One request does that, and admits the waiters in front of the queue that have room. The holder repeats
+//! it until the server answers, as long as a caller waits for the answer. While the server may have
+//! executed it, the holder sends only requests that the server executes for both kinds of locks: the
+//! renewal, the release and the expiry of a counted lock. The holder does not watch the key in that time,
+//! because a watch compares the value of the key.
 //!
 //! A lock that was passed on within its process is downgraded once the server knows who has it.
 
