@@ -356,6 +356,7 @@ fn locks_are_listed_while_a_minority_is_down() {
     let mut quorum = Quorum::durable(3);
     let locks = quorum.manager();
     let _guard = locks.lock("a").acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:a") == 3);
     for node in 0..3 {
         quorum.servers[node].kill();
         assert_eq!(kit::listed(&locks, "*").unwrap(), ["a"], "without node {node}");
