@@ -6,6 +6,7 @@
 //! found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
+mod central_limit;
 mod downgrade;
 mod hand_off;
 mod once;
