@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::contender::Kind;
 use crate::peers::{RLOCK, RSLOCK};
 use crate::report::Report;
-use crate::series::{Series, Table, figure, find, whole};
+use crate::series::{Series, Table, find, whole};
 use crate::workload::{Extent, Servers};
 use managers::{ORDER, OURS};
 
@@ -123,8 +123,8 @@ fn tell_work(at_work: &[(u64, Vec<AtWork>)], report: &mut Report) {
     let heads = |what: &str, more: &[&str]| -> Vec<String> {
         let one = |(size, _): &(u64, Vec<AtWork>)| {
             let managers = if *size == 1 { "manager" } else { "managers" };
-            std::iter::once(format!("{} {managers}: {what}", whole_of(*size)))
-                .chain(more.iter().map(|&head| head.to_owned()))
+            let heads = std::iter::once(&what).chain(more);
+            heads.map(|head| format!("{} {managers}: {head}", whole_of(*size))).collect::<Vec<_>>()
         };
         others.iter().flat_map(one).collect()
     };
@@ -134,9 +134,9 @@ fn tell_work(at_work: &[(u64, Vec<AtWork>)], report: &mut Report) {
         series.cost(WORST, most(&one.worst));
         for (size, _) in others {
             let there = at(*size, &series.name);
-            series.more.push(figure(there.and_then(|there| there.own.middle())));
-            series.more.push(figure(there.and_then(|there| middle(&there.server_cpu))));
-            series.more.push(figure(there.and_then(|there| most(&there.worst))));
+            series.more.push(json!(there.and_then(|there| there.own.middle())));
+            series.more.push(json!(there.and_then(|there| middle(&there.server_cpu))));
+            series.more.push(json!(there.and_then(|there| most(&there.worst))));
         }
     }
     let heads_of_own = heads("locks/s", &[SERVER_CPU, WORST]);
@@ -155,8 +155,8 @@ fn tell_work(at_work: &[(u64, Vec<AtWork>)], report: &mut Report) {
         series.cost(WORST_WAIT, most(&one.worst_hot));
         for (size, _) in others {
             let there = at(*size, &series.name);
-            series.more.push(figure(there.and_then(|there| there.hot.middle())));
-            series.more.push(figure(there.and_then(|there| most(&there.worst_hot))));
+            series.more.push(json!(there.and_then(|there| there.hot.middle())));
+            series.more.push(json!(there.and_then(|there| most(&there.worst_hot))));
         }
     }
     let heads_of_hot = heads("hand-offs/s", &[WORST_WAIT]);
@@ -211,8 +211,8 @@ fn ends(size: u64, extent: Extent, report: &mut Report) {
         let rolled = is_back.then(|| rolling(&mut fleet, size, extent)).flatten();
         series.cost("calls failed while it rolls", rolled.as_ref().map(|rolled| rolled.failed));
         series.more = vec![
-            figure(rolled.as_ref().map(|rolled| rolled.share)),
-            figure(rolled.as_ref().map(|rolled| rolled.worst_ms)),
+            json!(rolled.as_ref().map(|rolled| rolled.share)),
+            json!(rolled.as_ref().map(|rolled| rolled.worst_ms)),
         ];
         if name == OURS {
             report.fleet.kilobytes = Some(kilobytes);
@@ -229,7 +229,10 @@ fn ends(size: u64, extent: Extent, report: &mut Report) {
         unit: "ms",
         more_is_better: false,
         references: &[],
-        more: &["a tenth replaced each second: locks/s ÷ before", "longest call, ms"],
+        more: &[
+            "a tenth replaced each second: locks/s ÷ before",
+            "a tenth replaced each second: longest call, ms",
+        ],
     };
     report.add(&table, &all);
     let cost = |what: &str| {
@@ -350,7 +353,7 @@ fn hold(extent: Extent, report: &mut Report) {
         let Some(watched) = fleet.ask(&json!({ "do": "watch", "ms": ttl_ms / 3 })) else { break };
         shares.push((cpu(&[&server]) - before) / start.elapsed().as_secs_f64() * 100.0);
         series.rounds.push(Some(float(&watched, "share") * 100.0));
-        series.more = vec![figure(Some(float(&watched, "lost")))];
+        series.more = vec![watched["lost"].clone()];
     }
     let server_share = (!shares.is_empty()).then(|| percentile(&shares, 50));
     let each = (used_memory(&server) - memory) / locks as f64;
@@ -370,7 +373,7 @@ fn hold(extent: Extent, report: &mut Report) {
         references: &[],
         more: &["lost"],
     };
-    let lost = series.more.first().and_then(|lost| lost.parse::<f64>().ok());
+    let lost = series.more.first().and_then(Value::as_f64);
     report.add(&table, &[series]);
     report.target("fleet, lost", lost.filter(|_| !extent.quick));
     let renewals_a_second = locks as f64 / (ttl / 3).as_secs_f64();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kit::figures::percentile;
 use kit::load::runtime;
 use kit::{Cores, DelayProxy, RedisServer, unique};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -19,7 +20,7 @@ use crate::field;
 use crate::foreign::{self, Foreign};
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, figure, whole};
+use crate::series::{Series, Table, whole};
 use crate::uncontended::worst;
 use crate::used::{Commands, needs_monitor};
 use crate::workload::{Crowd, Extent, Servers};
@@ -115,16 +116,20 @@ fn tell(scenes: &[Scene], report: &mut Report) {
     let (few, others) = scenes.split_first().unwrap();
     let mut heads = vec!["commands".to_owned()];
     for scene in others {
-        heads.extend([format!("{}: p50", scene.name()), "÷ direct".to_owned(), "commands".to_owned()]);
+        heads.extend([
+            format!("{}: p50", scene.name()),
+            format!("{}: ÷ direct", scene.name()),
+            format!("{}: commands", scene.name()),
+        ]);
     }
     let mut series: Vec<Series> = few.results.iter().map(|one| one.times.clone()).collect();
     for one in &mut series {
-        one.more.push(figure(few.of(&one.name).and_then(|there| there.commands.middle())));
+        one.more.push(json!(few.of(&one.name).and_then(|there| there.commands.middle())));
         for scene in others {
             let there = scene.of(&one.name);
-            one.more.push(figure(there.and_then(|there| there.times.middle())));
-            one.more.push(figure(scene.over(&one.name, DIRECT)));
-            one.more.push(figure(there.and_then(|there| there.commands.middle())));
+            one.more.push(json!(there.and_then(|there| there.times.middle())));
+            one.more.push(json!(scene.over(&one.name, DIRECT)));
+            one.more.push(json!(there.and_then(|there| there.commands.middle())));
         }
     }
     let table = Table {

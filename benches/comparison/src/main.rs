@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [--server PATH] [WORKLOAD]...
+//! cargo run --manifest-path benches/comparison/Cargo.toml -- --draw benches/comparison/results/PROCESSOR.jsonl
 //! ```
 //!
 //! The contenders take turns in rounds, so that other work of the machine hits all of them. A ratio
 //! is the median over rounds of the ratio within one round. Quote the ratios; the times depend on
 //! the machine. The tables go to standard output, each figure of each round into
-//! `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its pictures from them.
+//! `target/benchmarks.jsonl`; `--write` keeps the run in `results/`, and makes `BENCHMARKS.md` and its
+//! pictures from it. `--draw` makes them again from a run that was kept, without measuring.
 //! `--server` names the `redis-server` of another version, which some workloads measure beside the
 //! one on PATH.
 
@@ -51,6 +53,7 @@ use std::time::Instant;
 
 use kit::{Arguments, RedisServer, or_usage, second_server};
 use report::Report;
+use results::Run;
 use workload::{Extent, Servers};
 
 struct Workload {
@@ -94,7 +97,14 @@ const WORKLOADS: &[Workload] = &[
     Workload { name: "sizes", prose: include_str!("../prose/sizes.md"), measure: sizes::measure },
 ];
 
+/// The text of each workload, by its name.
+fn prose() -> Vec<(&'static str, &'static str)> {
+    WORKLOADS.iter().map(|workload| (workload.name, workload.prose)).collect()
+}
+
 struct Options {
+    /// The file of a run to write the page from; nothing is measured then.
+    draw: Option<PathBuf>,
     extent: Extent,
     write: bool,
     server: Option<PathBuf>,
@@ -104,6 +114,7 @@ struct Options {
 impl Options {
     fn read(mut arguments: Arguments) -> Result<Self, String> {
         let mut options = Self {
+            draw: arguments.value("--draw", "the file of a run that was kept")?,
             extent: Extent { quick: arguments.flag("--quick") },
             write: arguments.flag("--write"),
             server: arguments.server()?,
@@ -118,8 +129,8 @@ impl Options {
         arguments.end()?;
         if options.workloads.is_empty() {
             options.workloads.extend(WORKLOADS);
-        } else if options.write {
-            return Err("--write makes the whole page, and needs all workloads".to_owned());
+        } else if options.write || options.draw.is_some() {
+            return Err("--write and --draw make the whole page, of all workloads".to_owned());
         }
         Ok(options)
     }
@@ -130,8 +141,13 @@ fn main() {
         return;
     }
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
-    let usage = format!("options: --quick --write --server PATH\nworkloads: {}", names.join(" "));
+    let usage =
+        format!("options: --quick --write --server PATH, or --draw FILE\nworkloads: {}", names.join(" "));
     let options = or_usage(Options::read(Arguments::of_this_process()), &usage);
+    if let Some(file) = &options.draw {
+        page::write(&or_usage(Run::read(file), &usage), false, &prose());
+        return;
+    }
     allow_many_files();
     let start = Instant::now();
     let servers = Servers { redis: RedisServer::start(), second: second_server(options.server.clone()) };
@@ -148,18 +164,27 @@ fn main() {
     }
     for workload in &options.workloads {
         let start = Instant::now();
-        report.begin(workload.prose);
+        report.begin(workload.name);
         (workload.measure)(&servers, options.extent, &mut report);
         println!("\n{}: {:.0} s", workload.name, start.elapsed().as_secs_f64());
     }
+    let took = start.elapsed().as_secs_f64();
+    println!("\n{took:.0} s in all; each figure is in {}.", report.path().display());
     if options.write {
-        page::write(&report, &machine, start.elapsed().as_secs_f64() / 60.0, options.extent.quick);
+        write(report, &machine, took / 60.0, options.extent.quick);
     }
-    println!(
-        "\n{:.0} s in all; each figure is in {}.",
-        start.elapsed().as_secs_f64(),
-        report.path().display()
-    );
+}
+
+fn write(report: Report, machine: &[(&str, String)], minutes: f64, quick: bool) {
+    let fleet = report.fleet;
+    // Before anything is written: it says whether the commit was changed.
+    let run = Run::of(report, machine, minutes);
+    // A quick look is not to be quoted, and not kept.
+    if !quick {
+        run.keep();
+        fleet.write(&run.processor);
+    }
+    page::write(&run, quick, &prose());
 }
 
 fn allow_many_files() {

@@ -1,4 +1,4 @@
-//! `BENCHMARKS.md` and its pictures, from the prose and the figures of one run.
+//! `BENCHMARKS.md` and its pictures, from the prose and the figures of one run that is kept.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,46 +6,44 @@ use std::path::Path;
 
 use crate::picture;
 use crate::product::product;
-use crate::report::{Chapter, Report};
 use crate::results::Run;
 use crate::series::figure;
 use crate::sheet::{Loss, Sheet};
-use crate::targets::TARGETS;
+use crate::targets::{TARGETS, Target};
 
 const PROSE: &str = include_str!("../prose/page.md");
 
-pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: bool) {
-    // Before anything is written: it says whether the commit was changed.
-    let run = Run::of(report);
-    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pictures = crate_directory.join("pictures");
+/// Writes the page and its pictures. `prose`: the text of each workload, by its name, in the order of
+/// the page.
+pub fn write(run: &Run, quick: bool, prose: &[(&str, &str)]) {
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("pictures");
     let _ = fs::remove_dir_all(&pictures);
     fs::create_dir_all(&pictures).unwrap();
-    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+    for (_, sheet) in &run.sheets {
         fs::write(pictures.join(file_name(sheet)), picture::draw(sheet)).unwrap();
     }
+    let path = product().join("BENCHMARKS.md");
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(path, page(run, quick, prose, &before)).unwrap();
+}
+
+/// `before`: the page as it is.
+fn page(run: &Run, quick: bool, prose: &[(&str, &str)], before: &str) -> String {
     let extent = if quick {
         "**These figures are of a quick look (`--quick`), in which the rounds are few and short: do not quote them.**\n\n"
     } else {
         ""
     };
-    // A quick look is not to be quoted, and not kept.
-    if !quick {
-        run.keep(machine);
-        report.fleet.write(&run.processor);
-    }
-    let path = product().join("BENCHMARKS.md");
-    let before = fs::read_to_string(&path).unwrap_or_default();
-    let page = PROSE
+    PROSE
         .replace("{{extent}}\n", extent)
-        .replace("{{machine}}\n", &list(machine, minutes))
-        .replace("{{targets}}\n", &targets(report, &run))
-        .replace("{{missed}}\n", &missed(report))
-        .replace("{{counts}}\n", &counts(&before))
-        .replace("{{losses}}\n", &losses(report))
-        .replace("{{left out}}\n", &left_out(report))
-        .replace("{{workloads}}\n", &chapters(report));
-    fs::write(path, page).unwrap();
+        .replace("{{machine}}\n", &list(run))
+        .replace("{{targets}}\n", &targets(run))
+        .replace("{{missed}}\n", &missed(run))
+        .replace("{{counts}}\n", &counts(before))
+        .replace("{{losses}}\n", &losses(run))
+        .replace("{{left out}}\n", &left_out(run))
+        .replace("{{workloads}}\n", &chapters(run, prose))
+        .replace("{{file}}", &run.file_name())
 }
 
 /// The table that `benches/counts` has written into the page, with the lines around it.
@@ -63,17 +61,19 @@ fn file_name(sheet: &Sheet) -> String {
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
 }
 
-fn list(machine: &[(&str, String)], minutes: f64) -> String {
+fn list(run: &Run) -> String {
     let mut text = String::from("| | |\n| --- | --- |\n");
-    for (what, is) in machine {
+    for (what, is) in &run.machine {
         let _ = writeln!(text, "| {what} | {is} |");
     }
-    let _ = writeln!(text, "| The run | {minutes:.0} minutes |");
+    if let Some(minutes) = run.minutes {
+        let _ = writeln!(text, "| The run | {minutes:.0} minutes |");
+    }
     text
 }
 
 /// A column for this run, and one for the last run on each other processor.
-fn targets(report: &Report, this: &Run) -> String {
+fn targets(this: &Run) -> String {
     let others = this.others();
     let runs: Vec<&Run> = std::iter::once(this).chain(&others).collect();
     let mut text = String::from("| what | aim |");
@@ -83,7 +83,7 @@ fn targets(report: &Report, this: &Run) -> String {
     let _ = writeln!(text, "\n| --- | ---: |{}", " ---: | --- |".repeat(runs.len()));
     for target in TARGETS {
         // Said in a line of its own.
-        if target.needs_second && report.measured.iter().all(|(one, _)| one.name != target.name) {
+        if target.needs_second && this.find(target.name).is_none() {
             continue;
         }
         let _ = write!(text, "| {} | {} |", target.what, target.aims_at());
@@ -103,21 +103,22 @@ fn targets(report: &Report, this: &Run) -> String {
 }
 
 /// A line for each target of this run that is missed.
-fn missed(report: &Report) -> String {
-    let missed = report.measured.iter().filter(|(target, figure)| !target.holds(*figure));
+fn missed(run: &Run) -> String {
+    let measured = run.figures.iter().map(|one| (Target::named(&one.target), one.value));
+    let missed = measured.filter(|(target, figure)| !target.holds(*figure));
     let lines: Vec<String> = missed
         .map(|(target, figure)| {
             let reason = target.reason().unwrap_or("not known");
-            format!("- {} ({}, {}): {reason}.\n", target.what, target.in_unit(*figure), target.aims_at())
+            format!("- {} ({}, {}): {reason}.\n", target.what, target.in_unit(figure), target.aims_at())
         })
         .collect();
     if lines.is_empty() { "None in this run.\n".to_owned() } else { lines.concat() }
 }
 
 /// A line for each table.
-fn losses(report: &Report) -> String {
+fn losses(run: &Run) -> String {
     let mut lines = String::new();
-    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+    for (_, sheet) in &run.sheets {
         let losses: Vec<String> = sheet.losses.iter().map(in_words).collect();
         if !losses.is_empty() {
             let _ = writeln!(lines, "| {} | {} |", sheet.workload, losses.join("; "));
@@ -131,40 +132,70 @@ fn losses(report: &Report) -> String {
 
 fn in_words(loss: &Loss) -> String {
     let factor = match loss.factor {
+        _ if loss.our_figure.is_none() => "we have none".to_owned(),
+        Some(factor) if factor.is_finite() => format!("{factor:.2} ×"),
         // They have none of it.
-        Some(factor) if factor.is_infinite() => "–".to_owned(),
-        Some(factor) => format!("{factor:.2} ×"),
-        None => "we have none".to_owned(),
+        _ => "–".to_owned(),
     };
     let (ours, theirs) = (figure(loss.our_figure), figure(Some(loss.their_figure)));
     format!("{}: {ours}, {} {theirs} ({factor})", loss.what, loss.theirs)
 }
 
-fn left_out(report: &Report) -> String {
+fn left_out(run: &Run) -> String {
     let mut text = String::new();
-    for (who, why) in &report.left_out {
+    for (who, why) in &run.left_out {
         let _ = writeln!(text, "- {who}: {why}.");
     }
     text
 }
 
-/// But for those whose workload was left out.
-fn chapters(report: &Report) -> String {
-    let done = report.chapters.iter().filter(|chapter| !chapter.sheets.is_empty());
-    done.map(chapter).collect::<Vec<_>>().join("\n")
+/// A workload without a table was left out.
+fn chapters(run: &Run, prose: &[(&str, &str)]) -> String {
+    let mut chapters = Vec::new();
+    for (name, prose) in prose {
+        let sheets: String =
+            run.sheets.iter().filter(|(one, _)| one == name).map(|(_, sheet)| table(sheet)).collect();
+        if !sheets.is_empty() {
+            chapters.push(format!("{prose}{sheets}"));
+        }
+    }
+    chapters.join("\n")
 }
 
-fn chapter(chapter: &Chapter) -> String {
-    let mut text = chapter.prose.to_owned();
-    for sheet in &chapter.sheets {
-        let _ = write!(
-            text,
-            "\n![{} ({})](benches/comparison/pictures/{})\n\n{}",
-            sheet.title,
-            sheet.unit,
-            file_name(sheet),
-            sheet.markdown,
-        );
+/// With its picture.
+fn table(sheet: &Sheet) -> String {
+    let (picture, columns) = (file_name(sheet), sheet.columns.iter().map(String::as_str));
+    format!(
+        "\n![{} ({})](benches/comparison/pictures/{picture})\n\n{}",
+        sheet.title,
+        sheet.unit,
+        sheet.markdown(columns),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{WORKLOADS, prose};
+
+    /// Else the page was edited by hand, or the words of a workload without `--draw`.
+    #[test]
+    fn the_page_and_its_pictures_are_those_of_a_run_that_is_kept() {
+        let path = product().join("BENCHMARKS.md");
+        let written = fs::read_to_string(&path).unwrap();
+        let runs: Vec<Run> = Run::all().into_iter().filter(|run| !run.sheets.is_empty()).collect();
+        let run = runs.iter().find(|run| written.contains(&run.commit)).expect("the run of the page");
+        let drawn = page(run, false, &prose(), &written);
+        for (line, (written, drawn)) in (1..).zip(written.lines().zip(drawn.lines())) {
+            assert_eq!(written, drawn, "BENCHMARKS.md, line {line}: write it again with --draw");
+        }
+        assert_eq!(written.len(), drawn.len());
+        for (chapter, sheet) in &run.sheets {
+            assert!(WORKLOADS.iter().any(|workload| workload.name == chapter), "{chapter}");
+            let path = product().join("benches/comparison/pictures").join(file_name(sheet));
+            assert!(fs::read_to_string(&path).unwrap() == picture::draw(sheet), "{}", path.display());
+        }
     }
-    text
 }

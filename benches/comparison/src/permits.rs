@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kit::figures::{percentile, server_cpu};
 use kit::load::runtime;
 use kit::{Cores, RedisServer, unique};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::contender::{Body, Client, Kind, Outcome};
@@ -125,7 +126,7 @@ impl Figures {
         series.cost("the longest", of(&self.waits, 100));
         series.cost(COMMANDS, of(&self.commands, 50).filter(|_| !is_local));
         series.cost("server CPU, µs/permit", of(&self.server_cpu, 50).filter(|_| !is_local));
-        series.more = vec![self.most_inside.to_string()];
+        series.more = vec![json!(self.most_inside)];
         series
     }
 }

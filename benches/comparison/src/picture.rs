@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::contender::Kind;
 use crate::series::figure;
-use crate::sheet::{Bar, Sheet};
+use crate::sheet::{Row, Sheet};
 
 const WIDTH: f64 = 800.0;
 const LABELS: f64 = 300.0;
@@ -27,11 +27,18 @@ const STYLE: &str = ".page{fill:#fff}text{font:12px system-ui,sans-serif;fill:#2
 @media(prefers-color-scheme:dark){.page{fill:#0d1117}text{fill:#e6edf3}.u,.a{fill:#9198a1}.g{stroke:#3d444d}.m,.limit{stroke:#ff7b72}\
 .ours{fill:#4493f8}.peer{fill:#768390}.article{fill:#444c56}}";
 
+struct Bar<'a> {
+    name: &'a str,
+    kind: Kind,
+    value: Option<f64>,
+}
+
 pub fn draw(sheet: &Sheet) -> String {
-    let scale = Scale::of(&sheet.bars);
-    let bottom = TOP + ROW * sheet.bars.len() as f64 + 2.0;
+    let bars: Vec<Bar> = in_order(sheet);
+    let scale = Scale::of(&bars);
+    let bottom = TOP + ROW * bars.len() as f64 + 2.0;
     let height = bottom + 42.0;
-    let longest = sheet.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
+    let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
     // A name that is longer than its column widens the picture to the left.
     let left = (LABELS - 18.0 - longest as f64 * CHARACTER).min(0.0);
     let (start, width) = (left + 10.0, WIDTH - left);
@@ -58,7 +65,7 @@ pub fn draw(sheet: &Sheet) -> String {
             bottom + 14.0,
         );
     }
-    for (row, bar) in in_order(sheet).into_iter().enumerate() {
+    for (row, bar) in bars.iter().enumerate() {
         draw_bar(&mut svg, &scale, bar, TOP + ROW * row as f64);
     }
     if let Some((name, reference)) = &sheet.reference {
@@ -72,12 +79,12 @@ pub fn draw(sheet: &Sheet) -> String {
             escape(name),
         );
     }
-    draw_legend(&mut svg, sheet, start, bottom + 34.0);
+    draw_legend(&mut svg, &bars, start, bottom + 34.0);
     svg + "</svg>\n"
 }
 
 /// Names the shades of the bars that the picture has.
-fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
+fn draw_legend(svg: &mut String, bars: &[Bar], start: f64, baseline: f64) {
     let shades = [
         (Kind::Ours, "ours", "redlocked"),
         (Kind::Peer, "peer", "other libraries"),
@@ -85,9 +92,7 @@ fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
         (Kind::Reference, "limit", "reference, the bare commands"),
     ];
     let mut x = start;
-    for (_, class, name) in
-        shades.into_iter().filter(|(kind, ..)| sheet.bars.iter().any(|bar| bar.kind == *kind))
-    {
+    for (_, class, name) in shades.into_iter().filter(|(kind, ..)| bars.iter().any(|bar| bar.kind == *kind)) {
         let _ = write!(
             svg,
             "<rect class=\"{class}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"9\" height=\"9\"/>\
@@ -97,21 +102,23 @@ fn draw_legend(svg: &mut String, sheet: &Sheet, start: f64, baseline: f64) {
         );
         x += 34.0 + name.len() as f64 * 5.5;
     }
-    if sheet.bars.iter().any(|bar| bar.value.is_none()) {
+    if bars.iter().any(|bar| bar.value.is_none()) {
         let _ = write!(svg, "<text class=\"a\" x=\"{x:.0}\" y=\"{baseline:.0}\">– no figure</text>");
     }
     svg.push('\n');
 }
 
 /// The references, and then the best first.
-fn in_order(sheet: &Sheet) -> Vec<&Bar> {
+fn in_order<'a>(sheet: &'a Sheet) -> Vec<Bar<'a>> {
     let rank = |bar: &Bar| match bar.value {
         _ if bar.kind == Kind::Reference => f64::NEG_INFINITY,
         None => f64::INFINITY,
         Some(value) if sheet.more_is_better => -value,
         Some(value) => value,
     };
-    let mut bars: Vec<&Bar> = sheet.bars.iter().collect();
+    let value = |row: &Row| sheet.figure(row, &sheet.unit);
+    let bar = |row: &'a Row| Bar { name: &row.name, kind: row.kind, value: value(row) };
+    let mut bars: Vec<Bar> = sheet.rows.iter().map(bar).collect();
     bars.sort_by(|one, two| rank(one).total_cmp(&rank(two)));
     bars
 }
@@ -128,7 +135,7 @@ fn draw_bar(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {
         svg,
         "<text{bold} text-anchor=\"end\" x=\"{:.0}\" y=\"{baseline:.1}\">{}</text>",
         LABELS - 8.0,
-        escape(&bar.name),
+        escape(bar.name),
     );
     let end = bar.value.map_or(LABELS, |value| scale.x(value));
     if bar.value.is_some() {

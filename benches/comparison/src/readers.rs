@@ -10,12 +10,13 @@ use kit::figures::percentile;
 use kit::load::{Keys, Load, runtime};
 use kit::{Cores, RedisServer, unique};
 use redlocked::LockManager;
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::contender::{Client, Kind};
 use crate::counted::{self, READERS, REDISSON, Way};
 use crate::report::Report;
-use crate::series::{Series, Table, figure, find};
+use crate::series::{Series, Table, find};
 use crate::uncontended::worst;
 use crate::workload::{Extent, Servers};
 
@@ -74,11 +75,8 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
 fn tell(all: Vec<Loads>, beside: &[(Vec<f64>, Vec<f64>)], report: &mut Report) {
     let mut series: Vec<Series> = all.into_iter().map(Loads::into_series).collect();
     for (series, (rates, waits)) in series.iter_mut().zip(beside) {
-        series.more = vec![
-            figure(Some(percentile(rates, 50))),
-            figure(Some(percentile(waits, 50))),
-            figure(Some(percentile(waits, 99))),
-        ];
+        series.more =
+            vec![json!(percentile(rates, 50)), json!(percentile(waits, 50)), json!(percentile(waits, 99))];
     }
     let table = Table {
         workload: "readers",
@@ -86,7 +84,7 @@ fn tell(all: Vec<Loads>, beside: &[(Vec<f64>, Vec<f64>)], report: &mut Report) {
         unit: "locks/s",
         more_is_better: true,
         references: &[(EXCLUSIVE, "exclusive")],
-        more: &["beside a writer: readers/s", "its wait in ms, p50", "p99"],
+        more: &["beside a writer: readers/s", "the writer's wait in ms, p50", "the writer's wait in ms, p99"],
     };
     report.add(&table, &series);
     let over = |name: &str| find(&series, READERS)?.over(find(&series, name)?);

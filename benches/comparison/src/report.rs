@@ -12,16 +12,13 @@ use crate::series::{Series, Table};
 use crate::sheet::Sheet;
 use crate::targets::Target;
 
-/// One workload, with the tables that it has filled.
-pub struct Chapter {
-    pub prose: &'static str,
-    pub sheets: Vec<Sheet>,
-}
-
 pub struct Report {
     path: PathBuf,
     file: BufWriter<File>,
-    pub chapters: Vec<Chapter>,
+    /// The one that is measured now.
+    workload: &'static str,
+    /// Each with the name of its workload.
+    pub sheets: Vec<(&'static str, Sheet)>,
     pub measured: Vec<(&'static Target, f64)>,
     pub left_out: Vec<(String, String)>,
     /// For the page on tuning.
@@ -37,7 +34,8 @@ impl Report {
         Self {
             path,
             file,
-            chapters: Vec::new(),
+            workload: "",
+            sheets: Vec::new(),
             measured: Vec::new(),
             left_out: Vec::new(),
             fleet: Limits::default(),
@@ -48,9 +46,9 @@ impl Report {
         &self.path
     }
 
-    /// Starts the chapter of another workload, with this prose; later tables belong to it.
-    pub fn begin(&mut self, prose: &'static str) {
-        self.chapters.push(Chapter { prose, sheets: Vec::new() });
+    /// Starts another workload; later tables belong to it.
+    pub fn begin(&mut self, workload: &'static str) {
+        self.workload = workload;
     }
 
     pub fn add(&mut self, table: &Table, series: &[Series]) {
@@ -69,8 +67,9 @@ impl Report {
         }
         self.file.flush().unwrap();
         let sheet = Sheet::new(table, series);
-        println!("\n{}\n\n{}", sheet.title, sheet.markdown);
-        self.chapters.last_mut().unwrap().sheets.push(sheet);
+        let markdown = sheet.markdown(sheet.columns.iter().map(String::as_str));
+        println!("\n{}\n\n{markdown}", sheet.title);
+        self.sheets.push((self.workload, sheet));
     }
 
     /// The figure of a target in `targets.rs`. `None`: it could not be measured.

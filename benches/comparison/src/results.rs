@@ -1,9 +1,9 @@
-//! The figures of the targets, one file for each processor that a full run was made on: the page
-//! has them beside each other.
+//! The runs that are kept, one file for each processor that a full run was made on. The page and its
+//! pictures are written from such a file.
 //!
-//! The first line of `results/<processor>.jsonl` says what was measured where; each other one is the
-//! figure of a target. A `remark` says how a figure was measured that was not measured as the
-//! target says.
+//! The first line of `results/<processor>.jsonl` says what was measured where. Each other line is
+//! the figure of a target, a contender that did not take part, or a table with the lines of its rows
+//! and losses. A `remark` says how a figure was measured that was not measured as the target says.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,62 +15,145 @@ use serde_json::{Value, json};
 use crate::machine::processor;
 use crate::product::product;
 use crate::report::Report;
+use crate::sheet::Sheet;
+use crate::targets::Target;
 
 /// One run.
 pub struct Run {
     pub processor: String,
     /// What was measured.
     pub commit: String,
-    figures: Vec<(String, f64, Option<String>)>,
+    pub machine: Vec<(String, String)>,
+    pub minutes: Option<f64>,
+    pub figures: Vec<Figure>,
+    /// A contender that did not take part, and why.
+    pub left_out: Vec<(String, String)>,
+    /// Each with the name of its workload.
+    pub sheets: Vec<(String, Sheet)>,
 }
+
+/// The figure of a target.
+pub struct Figure {
+    pub target: String,
+    pub value: f64,
+    remark: Option<String>,
+}
+
+/// What is said of the machine, in this order.
+const MACHINE: [&str; 4] = ["CPU", "System", "Servers", "Rust"];
 
 impl Run {
     /// The one that has just ended.
-    pub fn of(report: &Report) -> Self {
-        let figures = report.measured.iter().map(|(target, figure)| (target.name.to_owned(), *figure, None));
-        Self { processor: processor(), commit: commit(), figures: figures.collect() }
+    pub fn of(report: Report, machine: &[(&str, String)], minutes: f64) -> Self {
+        let figure = |&(target, figure): &(&Target, f64)| Figure {
+            target: target.name.to_owned(),
+            value: figure,
+            remark: None,
+        };
+        Self {
+            processor: processor(),
+            commit: commit(),
+            machine: machine.iter().map(|(what, is)| ((*what).to_owned(), is.clone())).collect(),
+            minutes: Some(minutes.round()),
+            figures: report.measured.iter().map(figure).collect(),
+            left_out: report.left_out,
+            sheets: report.sheets.into_iter().map(|(name, sheet)| (name.to_owned(), sheet)).collect(),
+        }
     }
 
     /// Those that were kept, of other processors than this one's.
     pub fn others(&self) -> Vec<Self> {
+        Self::all().into_iter().filter(|run| run.processor != self.processor).collect()
+    }
+
+    /// Those that were kept.
+    pub fn all() -> Vec<Self> {
         let Ok(files) = fs::read_dir(directory()) else { return Vec::new() };
         let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
         paths.sort();
-        let runs = paths.iter().map(|path| Self::parse(&fs::read_to_string(path).unwrap()));
-        runs.filter(|run| run.processor != self.processor).collect()
+        paths.iter().map(|path| Self::read(path).unwrap()).collect()
     }
 
-    fn parse(text: &str) -> Self {
-        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let head = lines.next().unwrap();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let figure =
-            |line: Value| Some((text(&line["target"])?, line["figure"].as_f64()?, text(&line["remark"])));
-        Self {
-            processor: text(&head["processor"]).unwrap(),
-            commit: text(&head["commit"]).unwrap(),
-            figures: lines.filter_map(figure).collect(),
+    /// The run that this file keeps.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::parse(&text).map_err(|number| format!("{}: cannot read line {number}", path.display()))
+    }
+
+    /// The error is the number of the line that cannot be read.
+    fn parse(text: &str) -> Result<Self, usize> {
+        let string = |value: &Value| value.as_str().map(str::to_owned);
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
+        let head = lines.next().unwrap_or_default();
+        let is = |what: &str| Some((what.to_owned(), string(&head[what.to_lowercase()])?));
+        let mut run = Self {
+            processor: string(&head["processor"]).ok_or(1_usize)?,
+            commit: string(&head["commit"]).ok_or(1_usize)?,
+            machine: MACHINE.into_iter().filter_map(is).collect(),
+            minutes: head["minutes"].as_f64(),
+            figures: Vec::new(),
+            left_out: Vec::new(),
+            sheets: Vec::new(),
+        };
+        for (line, number) in lines.zip(2_usize..) {
+            run.read_on(&line).ok_or(number)?;
         }
+        Ok(run)
     }
 
-    /// In place of an earlier run on this processor.
-    pub fn keep(&self, machine: &[(&str, String)]) {
-        let mut head = json!({ "processor": self.processor, "commit": self.commit });
-        for (what, is) in machine {
+    fn read_on(&mut self, line: &Value) -> Option<()> {
+        let string = |name: &str| Some(line[name].as_str()?.to_owned());
+        if let Some(target) = string("target") {
+            self.figures.push(Figure { target, value: line["figure"].as_f64()?, remark: string("remark") });
+        } else if let Some(who) = string("left_out") {
+            self.left_out.push((who, string("why")?));
+        } else if let Some(sheet) = Sheet::read(line) {
+            self.sheets.push((string("chapter")?, sheet));
+        } else {
+            self.sheets.last_mut()?.1.read_on(line)?;
+        }
+        Some(())
+    }
+
+    fn text(&self) -> String {
+        let mut head = json!({ "processor": self.processor, "commit": self.commit, "minutes": self.minutes });
+        for (what, is) in &self.machine {
             head[what.to_lowercase()] = json!(is);
         }
         let mut text = format!("{head}\n");
-        for (target, figure, _) in &self.figures {
-            let _ = writeln!(text, "{}", json!({ "target": target, "figure": figure }));
+        let mut add = |line: &Value| {
+            let _ = writeln!(text, "{line}");
+        };
+        for Figure { target, value, remark } in &self.figures {
+            match remark {
+                None => add(&json!({ "target": target, "figure": value })),
+                Some(remark) => add(&json!({ "target": target, "figure": value, "remark": remark })),
+            }
         }
+        for (who, why) in &self.left_out {
+            add(&json!({ "left_out": who, "why": why }));
+        }
+        for (chapter, sheet) in &self.sheets {
+            sheet.lines(chapter).iter().for_each(&mut add);
+        }
+        text
+    }
+
+    /// In place of an earlier run on this processor.
+    pub fn keep(&self) {
         fs::create_dir_all(directory()).unwrap();
-        fs::write(directory().join(file_name(&self.processor)), text).unwrap();
+        fs::write(directory().join(self.file_name()), self.text()).unwrap();
+    }
+
+    /// The name of the file that keeps it.
+    pub fn file_name(&self) -> String {
+        file_name(&self.processor)
     }
 
     /// The figure, and how it was measured, if not as the target says.
     pub fn find(&self, target: &str) -> Option<(f64, Option<&str>)> {
-        let (_, figure, remark) = self.figures.iter().rev().find(|(name, ..)| name == target)?;
-        Some((*figure, remark.as_deref()))
+        let found = self.figures.iter().rev().find(|one| one.target == target)?;
+        Some((found.value, found.remark.as_deref()))
     }
 }
 
@@ -114,11 +197,26 @@ mod tests {
     fn each_figure_that_was_kept_is_that_of_a_target() {
         for file in std::fs::read_dir(directory()).unwrap() {
             let path = file.unwrap().path();
-            let run = Run::parse(&std::fs::read_to_string(&path).unwrap());
+            let run = Run::read(&path).unwrap();
             assert_eq!(path.file_name().unwrap().to_string_lossy(), file_name(&run.processor));
-            for (target, ..) in &run.figures {
-                assert!(TARGETS.iter().any(|one| one.name == target), "{}: {target}", path.display());
+            for figure in &run.figures {
+                let is_known = TARGETS.iter().any(|one| one.name == figure.target);
+                assert!(is_known, "{}: {}", path.display(), figure.target);
             }
+        }
+    }
+
+    #[test]
+    fn a_run_is_the_same_after_it_was_kept() {
+        for run in Run::all() {
+            let text = run.text();
+            assert_eq!(Run::parse(&text).unwrap().text(), text);
+            let lines = text.lines().count();
+            assert_eq!(
+                Run::parse(&format!("{text}{{}}\n")).err(),
+                Some(lines + 1),
+                "a line without a meaning"
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 //! them.
 
 use kit::figures::percentile;
+use serde_json::Value;
 
 use crate::contender::Kind;
 
@@ -14,8 +15,8 @@ pub struct Series {
     pub rounds: Vec<Option<f64>>,
     /// The single values behind the figures of the rounds.
     pub all: Vec<f64>,
-    /// The texts of further columns.
-    pub more: Vec<String>,
+    /// The figures of further columns. `null`: there is none.
+    pub more: Vec<Value>,
     /// Its costs, in further columns: less is better.
     pub costs: Vec<(&'static str, Option<f64>)>,
     /// It leaves out a part of the work, so that its figures are no loss of ours.
@@ -91,6 +92,14 @@ pub struct Table<'a> {
     pub references: &'a [(&'a str, &'a str)],
     /// The headings of the further columns.
     pub more: &'a [&'a str],
+}
+
+/// A figure of a table: a whole number of things, or a measure.
+pub fn cell(value: &Value) -> String {
+    match value.as_u64() {
+        Some(number) => thousands(&number.to_string()),
+        None => figure(value.as_f64()),
+    }
 }
 
 /// With three significant digits.

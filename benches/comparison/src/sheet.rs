@@ -1,29 +1,33 @@
-//! A filled table: as Markdown, as bars for a picture, and as the list of figures that peers do
-//! better.
+//! A filled table: as Markdown, as bars for a picture, as the list of figures that peers do
+//! better, and as the lines of a file that keeps it.
 
-use std::fmt::Write;
+use kit::figures::percentile;
+use serde_json::{Value, json};
 
 use crate::contender::Kind;
-use crate::series::{Series, Table, best_peer, figure, find};
-use kit::figures::percentile;
+use crate::series::{Series, Table, best_peer, cell, find};
 
 pub struct Sheet {
     /// The name of its picture, too.
     pub workload: String,
     pub title: String,
+    /// The heading of the first column.
     pub unit: String,
     pub more_is_better: bool,
-    pub markdown: String,
-    pub bars: Vec<Bar>,
+    /// The headings of the figures.
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
     /// The last reference that the table compares with: its short form, and its figure.
     pub reference: Option<(String, f64)>,
     pub losses: Vec<Loss>,
 }
 
-pub struct Bar {
+/// The figures of one contender.
+pub struct Row {
     pub name: String,
     pub kind: Kind,
-    pub value: Option<f64>,
+    /// One for each column; `null` where it has none.
+    pub figures: Vec<Value>,
 }
 
 /// One figure that is better with the best of the peers than with us.
@@ -32,25 +36,106 @@ pub struct Loss {
     pub our_figure: Option<f64>,
     pub theirs: String,
     pub their_figure: f64,
-    /// How many times better; `None` where we have no figure.
+    /// How many times better; `None` where there is no ratio: we have no figure, or they have zero.
     pub factor: Option<f64>,
 }
 
+const KINDS: [(Kind, &str); 4] =
+    [(Kind::Reference, "reference"), (Kind::Ours, "ours"), (Kind::Article, "article"), (Kind::Peer, "peer")];
+
 impl Sheet {
     pub fn new(table: &Table, series: &[Series]) -> Self {
-        let bar = |one: &Series| Bar { name: one.name.clone(), kind: one.kind, value: one.middle() };
         let reference =
             |&(name, short): &(&str, &str)| Some((short.to_owned(), find(series, name)?.middle()?));
+        let (columns, rows) = filled(table, series);
         Self {
             workload: table.workload.to_owned(),
             title: table.title.to_owned(),
             unit: table.unit.to_owned(),
             more_is_better: table.more_is_better,
-            markdown: markdown(table, series),
-            bars: series.iter().map(bar).collect(),
+            columns,
+            rows,
             reference: table.references.last().and_then(reference),
             losses: losses(table, series),
         }
+    }
+
+    /// The figure of a row in the column with this heading.
+    pub fn figure(&self, row: &Row, column: &str) -> Option<f64> {
+        row.figures.get(self.columns.iter().position(|one| one == column)?)?.as_f64()
+    }
+
+    /// The columns with these headings. One that was not measured is left out.
+    pub fn markdown<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> String {
+        let all = columns.into_iter().filter_map(|column| self.columns.iter().position(|one| one == column));
+        let columns: Vec<usize> = all.collect();
+        let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+            let cells = std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let heads = row("", &mut columns.iter().map(|&column| self.columns[column].clone()));
+        let mut text = format!("{heads}| --- |{}\n", " ---: |".repeat(columns.len()));
+        for Row { name, kind, figures } in &self.rows {
+            let name = if *kind == Kind::Ours { format!("**{name}**") } else { name.clone() };
+            text += &row(&name, &mut columns.iter().map(|&column| cell(&figures[column])));
+        }
+        text
+    }
+
+    /// The lines that [`read`](Self::read) understands; `chapter` is the name of its workload.
+    pub fn lines(&self, chapter: &str) -> Vec<Value> {
+        let reference = self.reference.as_ref().map(|(name, figure)| json!([name, figure]));
+        let mut lines = vec![json!({
+            "table": self.workload, "chapter": chapter, "title": self.title, "unit": self.unit,
+            "more_is_better": self.more_is_better, "reference": reference, "columns": self.columns,
+        })];
+        for Row { name, kind, figures } in &self.rows {
+            let kind = KINDS.iter().find(|(one, _)| one == kind).map(|(_, name)| *name);
+            lines.push(json!({ "row": name, "kind": kind, "figures": figures }));
+        }
+        for Loss { what, our_figure, theirs, their_figure, factor } in &self.losses {
+            lines.push(json!({
+                "loss": what, "ours": our_figure, "peer": theirs, "theirs": their_figure, "factor": factor,
+            }));
+        }
+        lines
+    }
+
+    /// The table that begins with this line. The lines of its rows and its losses follow:
+    /// [`read_on`](Self::read_on).
+    pub fn read(line: &Value) -> Option<Self> {
+        let text = |name: &str| Some(line[name].as_str()?.to_owned());
+        let columns = line["columns"].as_array()?.iter().filter_map(Value::as_str);
+        Some(Self {
+            workload: text("table")?,
+            title: text("title")?,
+            unit: text("unit")?,
+            more_is_better: line["more_is_better"].as_bool()?,
+            columns: columns.map(str::to_owned).collect(),
+            rows: Vec::new(),
+            reference: line["reference"][0].as_str().map(str::to_owned).zip(line["reference"][1].as_f64()),
+            losses: Vec::new(),
+        })
+    }
+
+    /// Adds what the line has. `None`: it has neither a row nor a loss.
+    pub fn read_on(&mut self, line: &Value) -> Option<()> {
+        let text = |name: &str| Some(line[name].as_str()?.to_owned());
+        if let Some(name) = text("row") {
+            let kind = KINDS.iter().find(|(_, kind)| line["kind"] == *kind)?.0;
+            let mut figures = line["figures"].as_array()?.clone();
+            figures.resize(self.columns.len(), Value::Null);
+            self.rows.push(Row { name, kind, figures });
+        } else {
+            self.losses.push(Loss {
+                what: text("loss")?,
+                our_figure: line["ours"].as_f64(),
+                theirs: text("peer")?,
+                their_figure: line["theirs"].as_f64()?,
+                factor: line["factor"].as_f64(),
+            });
+        }
+        Some(())
     }
 }
 
@@ -58,7 +143,8 @@ fn p99(table: &Table, one: &Series) -> Option<f64> {
     (!table.more_is_better && one.all.len() > one.rounds.len()).then(|| percentile(&one.all, 99))
 }
 
-fn markdown(table: &Table, series: &[Series]) -> String {
+/// The headings, and the figures below them.
+fn filled(table: &Table, series: &[Series]) -> (Vec<String>, Vec<Row>) {
     let best = best_peer(series, table.more_is_better);
     let with_p99 = series.iter().any(|one| p99(table, one).is_some());
     let mut costs: Vec<&str> = Vec::new();
@@ -67,33 +153,25 @@ fn markdown(table: &Table, series: &[Series]) -> String {
             costs.push(what);
         }
     }
-    let mut head = vec![String::new(), table.unit.to_owned()];
-    head.extend(with_p99.then(|| "p99".to_owned()));
-    head.extend(table.references.iter().map(|(_, short)| format!("÷ {short}")));
-    head.extend(best.map(|best| format!("÷ {}", best.name)));
-    head.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
-    let mut text = format!("| {} |\n| --- |{}\n", head.join(" | "), " ---: |".repeat(head.len() - 1));
-    for one in series {
-        let mut row = vec![one.name.clone(), figure(one.middle())];
-        if one.kind == Kind::Ours {
-            row[0] = format!("**{}**", one.name);
-        }
-        if with_p99 {
-            row.push(figure(p99(table, one)));
-        }
-        row.extend(
-            table
-                .references
-                .iter()
-                .map(|(name, _)| figure(find(series, name).and_then(|reference| one.over(reference)))),
-        );
-        row.extend(best.map(|best| figure(one.over(best))));
-        row.extend(costs.iter().map(|what| figure(cost(one, what))));
-        row.extend(one.more.iter().cloned());
-        row.resize(head.len(), "–".to_owned());
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
-    text
+    let mut columns = vec![table.unit.to_owned()];
+    columns.extend(with_p99.then(|| "p99".to_owned()));
+    columns.extend(table.references.iter().map(|(_, short)| format!("÷ {short}")));
+    columns.extend(best.map(|best| format!("÷ {}", best.name)));
+    columns.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
+    let row = |one: &Series| {
+        let mut figures = vec![json!(one.middle())];
+        figures.extend(with_p99.then(|| json!(p99(table, one))));
+        let references = table.references.iter().map(|(name, _)| find(series, name));
+        figures
+            .extend(references.map(|reference| json!(reference.and_then(|reference| one.over(reference)))));
+        figures.extend(best.map(|best| json!(one.over(best))));
+        figures.extend(costs.iter().map(|what| json!(cost(one, what))));
+        figures.extend(one.more.iter().cloned());
+        figures.resize(columns.len(), Value::Null);
+        Row { name: one.name.clone(), kind: one.kind, figures }
+    };
+    let rows = series.iter().map(row).collect();
+    (columns, rows)
 }
 
 fn cost(one: &Series, what: &str) -> Option<f64> {
@@ -119,7 +197,7 @@ fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
         let better = peers().filter_map(|(one, _)| {
             let their = if what == "p99" { p99(table, one) } else { cost(one, what) }?;
             let our = our.filter(|our| their < *our)?;
-            Some(loss(what, Some(our), one, their, Some(our / their)))
+            Some(loss(what, Some(our), one, their, Some(our / their).filter(|_| their > 0.0)))
         });
         losses.extend(most(better));
     }
@@ -139,6 +217,8 @@ fn most(losses: impl Iterator<Item = Loss>) -> Option<Loss> {
 
 #[cfg(test)]
 pub mod tests {
+    use serde_json::Value;
+
     use super::Sheet;
     use crate::contender::Kind;
     use crate::series::{Series, Table};
@@ -167,6 +247,10 @@ pub mod tests {
         )
     }
 
+    fn markdown(sheet: &Sheet) -> Vec<String> {
+        sheet.markdown(sheet.columns.iter().map(String::as_str)).lines().map(str::to_owned).collect()
+    }
+
     #[test]
     fn what_the_best_peer_does_better_is_found_whichever_way_is_better() {
         let losses = |more_is_better| {
@@ -180,9 +264,32 @@ pub mod tests {
 
     #[test]
     fn a_table_has_a_column_for_each_limit_the_best_peer_and_each_cost() {
-        let lines: Vec<String> = sheet(false).markdown.lines().map(str::to_owned).collect();
+        let lines = markdown(&sheet(false));
         assert_eq!(lines[0], "|  | u | ÷ bare | ÷ less | commands |");
         assert_eq!(lines[3], "| **ours** | 20.0 | 20.0 | 2.00 | 4.00 |");
         assert_eq!(lines[7], "| idle | – | – | – | – |");
+    }
+
+    #[test]
+    fn a_column_is_chosen_by_its_heading_and_left_out_where_it_was_not_measured() {
+        let text = sheet(false).markdown(["commands", "p99", "u"]);
+        assert_eq!(text.lines().next(), Some("|  | commands | u |"));
+        assert_eq!(text.lines().nth(3), Some("| **ours** | 4.00 | 20.0 |"));
+    }
+
+    #[test]
+    fn a_table_is_the_same_after_it_was_kept() {
+        let mut kept = sheet(true);
+        kept.columns.push("sent away".to_owned());
+        for (number, row) in kept.rows.iter_mut().enumerate() {
+            row.figures.push(number.into());
+        }
+        let text: Vec<String> = kept.lines("w").iter().map(Value::to_string).collect();
+        let mut lines = text.iter().map(|line| serde_json::from_str(line).unwrap());
+        let mut read = Sheet::read(&lines.next().unwrap()).unwrap();
+        lines.for_each(|line| read.read_on(&line).unwrap());
+        assert_eq!(read.lines("w"), kept.lines("w"));
+        assert_eq!(markdown(&read), markdown(&kept));
+        assert_eq!(markdown(&read)[7], "| idle | – | – | – | – | 5 |");
     }
 }

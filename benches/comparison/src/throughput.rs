@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kit::load::{Load, runtime};
 use kit::{Cores, RedisServer};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::contender::{Contender, PING, Part, REFERENCE};
@@ -12,7 +13,7 @@ use crate::direct::DIRECT;
 use crate::field;
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, best_peer, figure, find};
+use crate::series::{Series, Table, best_peer, find};
 use crate::uncontended::{least, worst};
 use crate::workload::{Extent, Servers};
 
@@ -27,16 +28,14 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let two_workers = compare(&both, MANY, 2, Cores::Any, extent);
     let places = [&one_core, &two_cores, &two_workers];
     let second = servers.second.as_ref().map(RedisServer::version);
-    let head = second.map(|name| format!("{name}, one core: ÷ bare"));
-    let of_second = head.iter().map(String::as_str).chain([
-        "two cores: ÷ bare",
-        "two workers: ÷ bare",
-        "server CPU, ÷ bare",
-    ]);
-    let heads: Vec<&str> = ["two cores: locks/s", "÷ bare", "two workers: locks/s", "÷ bare"]
-        .into_iter()
-        .chain(of_second.take(if head.is_some() { 4 } else { 0 }))
-        .collect();
+    let mut heads: Vec<String> =
+        ["two cores: locks/s", "two cores: ÷ bare", "two workers: locks/s", "two workers: ÷ bare"]
+            .map(str::to_owned)
+            .into();
+    if let Some(name) = second {
+        let figures = ["one core: ÷ bare", "two cores: ÷ bare", "two workers: ÷ bare", "server CPU, ÷ bare"];
+        heads.extend(figures.map(|head| format!("{name}, {head}")));
+    }
     let rates = |loads: &[Loads]| loads.iter().map(|one| one.rate.clone()).collect::<Vec<_>>();
     let mut series = rates(&one_core[0]);
     for one in &mut series {
@@ -44,14 +43,14 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         one.cost("client CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.own_cpu.middle()));
         one.cost("server CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.server_cpu.middle()));
         for place in &places[1..] {
-            one.more.push(figure(found(&place[0], &one.name).and_then(|loads| loads.rate.middle())));
-            one.more.push(figure(over_bare(&place[0], &one.name, |loads| &loads.rate)));
+            one.more.push(json!(found(&place[0], &one.name).and_then(|loads| loads.rate.middle())));
+            one.more.push(json!(over_bare(&place[0], &one.name, |loads| &loads.rate)));
         }
         if servers.second.is_some() {
             for place in places {
-                one.more.push(figure(over_bare(&place[1], &one.name, |loads| &loads.rate)));
+                one.more.push(json!(over_bare(&place[1], &one.name, |loads| &loads.rate)));
             }
-            one.more.push(figure(over_bare(&one_core[1], &one.name, |loads| &loads.server_cpu)));
+            one.more.push(json!(over_bare(&one_core[1], &one.name, |loads| &loads.server_cpu)));
         }
     }
     let table = Table {
@@ -60,7 +59,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         unit: "locks/s",
         more_is_better: true,
         references: &[(REFERENCE, "bare")],
-        more: &heads,
+        more: &heads.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     report.add(&table, &series);
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kit::bare::Bare;
 use kit::load::{one_by_one, runtime};
 use kit::{Cores, DelayProxy, RedisServer, figures::percentile};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::contender::{Client, Contender, Kind, PING, Part, REFERENCE};
@@ -15,7 +16,7 @@ use crate::field;
 use crate::foreign::{self, Foreign};
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, best, figure, find};
+use crate::series::{Series, Table, best, find};
 use crate::workload::{Extent, Servers};
 
 const IN_A_ROUND: usize = 25;
@@ -119,15 +120,15 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
     let second = servers.second.as_ref().map(RedisServer::version);
     let headings = [Cores::Two.to_string(), "two workers".to_owned()].into_iter().chain(second);
     let more: Vec<String> =
-        headings.flat_map(|place| [format!("{place}: p50"), "p99".to_owned(), "÷ bare".to_owned()]).collect();
+        headings.flat_map(|place| ["p50", "p99", "÷ bare"].map(|head| format!("{place}: {head}"))).collect();
     let [one_core, two_cores, two_workers, second @ ..] = places else { return };
     let mut table = one_core.series.clone();
     for series in &mut table {
         for place in &places[1..] {
             let there = find(&place.series, &series.name);
-            series.more.push(figure(there.and_then(Series::middle)));
-            series.more.push(figure(there.map(|one| percentile(&one.all, 99))));
-            series.more.push(figure(over_bare(&place.series, &series.name)));
+            series.more.push(json!(there.and_then(Series::middle)));
+            series.more.push(json!(there.map(|one| percentile(&one.all, 99))));
+            series.more.push(json!(over_bare(&place.series, &series.name)));
         }
     }
     let heading = Table {

@@ -12,7 +12,7 @@ const BEGINS: &str =
 const ENDS: &str = "<!-- To here. -->\n";
 
 /// What the rows say.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Limits {
     /// Server time for a lock of the largest fleet, in microseconds.
     pub lock_us: Option<f64>,
