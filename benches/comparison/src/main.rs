@@ -40,6 +40,7 @@ mod report;
 mod results;
 mod series;
 mod sheet;
+mod shown;
 mod sizes;
 mod sync;
 mod targets;

@@ -9,6 +9,7 @@ use crate::product::product;
 use crate::results::Run;
 use crate::series::figure;
 use crate::sheet::{Loss, Sheet};
+use crate::shown;
 use crate::targets::{TARGETS, Target};
 
 const PROSE: &str = include_str!("../prose/page.md");
@@ -78,9 +79,9 @@ fn targets(this: &Run) -> String {
     let runs: Vec<&Run> = std::iter::once(this).chain(&others).collect();
     let mut text = String::from("| what | aim |");
     for run in &runs {
-        let _ = write!(text, " {} ({}) | |", run.processor, run.commit);
+        let _ = write!(text, " {} ({}) |", run.processor, run.commit);
     }
-    let _ = writeln!(text, "\n| --- | ---: |{}", " ---: | --- |".repeat(runs.len()));
+    let _ = writeln!(text, "\n| --- | ---: |{}", " --- |".repeat(runs.len()));
     for target in TARGETS {
         // Said in a line of its own.
         if target.needs_second && this.find(target.name).is_none() {
@@ -88,14 +89,13 @@ fn targets(this: &Run) -> String {
         }
         let _ = write!(text, "| {} | {} |", target.what, target.aims_at());
         for run in &runs {
-            let (value, verdict) = match run.find(target.name) {
-                Some((value, None)) => (target.in_unit(value), target.verdict(value)),
-                Some((value, Some(remark))) => {
-                    (target.in_unit(value), format!("{}; {remark}", target.verdict(value)))
+            let _ = match run.find(target.name) {
+                Some((value, remark)) => {
+                    let remark = remark.map(|remark| format!(", {remark}")).unwrap_or_default();
+                    write!(text, " {}, {}{remark} |", target.in_unit(value), target.verdict(value))
                 }
-                None => ("–".to_owned(), "not measured".to_owned()),
+                None => write!(text, " not measured |"),
             };
-            let _ = write!(text, " {value} | {verdict} |");
         }
         text.push('\n');
     }
@@ -164,12 +164,12 @@ fn chapters(run: &Run, prose: &[(&str, &str)]) -> String {
 
 /// With its picture.
 fn table(sheet: &Sheet) -> String {
-    let (picture, columns) = (file_name(sheet), sheet.columns.iter().map(String::as_str));
+    let picture = file_name(sheet);
     format!(
         "\n![{} ({})](benches/comparison/pictures/{picture})\n\n{}",
         sheet.title,
         sheet.unit,
-        sheet.markdown(columns),
+        shown::markdown(sheet),
     )
 }
 
