@@ -1,5 +1,6 @@
-//! One table as horizontal bars, in SVG: ours in colour, the reference as a dashed line, for a
-//! light and a dark page. The last line names what each shade is.
+//! One table as horizontal bars, in SVG: ours in color, the reference as a dashed line, for a
+//! light and a dark page. Where the table has a p99, a line goes on from the bar to it. The last line
+//! of the picture names what each shade and line is.
 //!
 //! Equal figures give equal bytes.
 
@@ -15,6 +16,8 @@ const LABELS: f64 = 300.0;
 const CHARACTER: f64 = 7.0;
 /// To the right of the longest bar, for its figure.
 const FIGURES: f64 = 70.0;
+/// For two figures, as where a p99 follows.
+const BOTH_FIGURES: f64 = 120.0;
 const TOP: f64 = 62.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
@@ -24,13 +27,15 @@ const LINEAR_UP_TO: f64 = 20.0;
 const STYLE: &str = ".page{fill:#fff}text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-weight:600;font-size:14px}\
 .u,.a{fill:#57606a}.a{font-size:10px}.g{stroke:#d0d7de}.m{stroke:#cf222e;stroke-dasharray:4 3}\
 .ours{fill:#0969da}.peer{fill:#8c959f}.article{fill:#c4cad1}.limit{fill:none;stroke:#cf222e}.b{font-weight:600}\
-@media(prefers-color-scheme:dark){.page{fill:#0d1117}text{fill:#e6edf3}.u,.a{fill:#9198a1}.g{stroke:#3d444d}.m,.limit{stroke:#ff7b72}\
+.f{paint-order:stroke;stroke:#fff;stroke-width:3px}.w{stroke:#57606a;stroke-width:1.5}.r{font-weight:400}\
+@media(prefers-color-scheme:dark){.page{fill:#0d1117}text{fill:#e6edf3}.u,.a{fill:#9198a1}.g{stroke:#3d444d}.f{paint-order:stroke;stroke:#fff;stroke-width:3px}.f{stroke:#0d1117}.w{stroke:#9198a1}.m,.limit{stroke:#ff7b72}\
 .ours{fill:#4493f8}.peer{fill:#768390}.article{fill:#444c56}}";
 
 struct Bar<'a> {
     name: &'a str,
     kind: Kind,
     value: Option<f64>,
+    p99: Option<f64>,
 }
 
 pub fn draw(sheet: &Sheet) -> String {
@@ -45,6 +50,7 @@ pub fn draw(sheet: &Sheet) -> String {
     let mut svg = String::new();
     let better = if sheet.more_is_better { "longer is better" } else { "shorter is better" };
     let logarithmic = if scale.logarithmic { ", logarithmic" } else { "" };
+    let to_p99 = if bars.iter().any(|bar| bar.p99.is_some()) { "; a line ends at the p99" } else { "" };
     let title = escape(&sheet.title);
     let _ = write!(
         svg,
@@ -52,7 +58,7 @@ pub fn draw(sheet: &Sheet) -> String {
          aria-label=\"{title}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
          <rect class=\"page\" x=\"{left}\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"t\" x=\"{start}\" y=\"20\">{title}</text>\n\
-         <text class=\"u\" x=\"{start}\" y=\"38\">{}: {better}{logarithmic}</text>\n",
+         <text class=\"u\" x=\"{start}\" y=\"38\">{}: {better}{logarithmic}{to_p99}</text>\n",
         escape(&sheet.unit),
     );
     for (value, label) in scale.ticks() {
@@ -79,6 +85,10 @@ pub fn draw(sheet: &Sheet) -> String {
             escape(name),
         );
     }
+    // Above the line of the reference.
+    for (row, bar) in bars.iter().enumerate() {
+        draw_figures(&mut svg, &scale, bar, TOP + ROW * row as f64);
+    }
     draw_legend(&mut svg, &bars, start, bottom + 34.0);
     svg + "</svg>\n"
 }
@@ -89,7 +99,7 @@ fn draw_legend(svg: &mut String, bars: &[Bar], start: f64, baseline: f64) {
         (Kind::Ours, "ours", "redlocked"),
         (Kind::Peer, "peer", "other libraries"),
         (Kind::Article, "article", "locks from articles"),
-        (Kind::Reference, "limit", "reference, the bare commands"),
+        (Kind::Reference, "limit", "reference"),
     ];
     let mut x = start;
     for (_, class, name) in shades.into_iter().filter(|(kind, ..)| bars.iter().any(|bar| bar.kind == *kind)) {
@@ -102,8 +112,15 @@ fn draw_legend(svg: &mut String, bars: &[Bar], start: f64, baseline: f64) {
         );
         x += 34.0 + name.len() as f64 * 5.5;
     }
+    if bars.iter().any(|bar| bar.p99.is_some()) {
+        let middle = baseline - 3.5;
+        draw_line(svg, x, x + 20.0, middle);
+        let _ = write!(svg, "<text class=\"a\" x=\"{:.0}\" y=\"{baseline:.0}\">p99</text>", x + 25.0);
+        x += 61.0;
+    }
     if bars.iter().any(|bar| bar.value.is_none()) {
-        let _ = write!(svg, "<text class=\"a\" x=\"{x:.0}\" y=\"{baseline:.0}\">– no figure</text>");
+        let _ =
+            write!(svg, "<text class=\"a\" x=\"{x:.0}\" y=\"{baseline:.0}\">– did not complete it</text>");
     }
     svg.push('\n');
 }
@@ -117,19 +134,39 @@ fn in_order<'a>(sheet: &'a Sheet) -> Vec<Bar<'a>> {
         Some(value) => value,
     };
     let value = |row: &Row| sheet.figure(row, &sheet.unit);
-    let bar = |row: &'a Row| Bar { name: &row.name, kind: row.kind, value: value(row) };
+    let bar = |row: &'a Row| Bar {
+        name: &row.name,
+        kind: row.kind,
+        value: value(row),
+        p99: sheet.figure(row, "p99"),
+    };
     let mut bars: Vec<Bar> = sheet.rows.iter().map(bar).collect();
     bars.sort_by(|one, two| rank(one).total_cmp(&rank(two)));
     bars
 }
 
 fn draw_bar(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {
-    let (class, bold) = match bar.kind {
-        Kind::Reference => ("limit", ""),
-        Kind::Ours => ("ours", " class=\"b\""),
-        Kind::Article => ("article", ""),
-        Kind::Peer => ("peer", ""),
+    let class = match bar.kind {
+        Kind::Reference => "limit",
+        Kind::Ours => "ours",
+        Kind::Article => "article",
+        Kind::Peer => "peer",
     };
+    if bar.value.is_some() {
+        let width = scale.end(bar.value) - LABELS;
+        let _ = writeln!(
+            svg,
+            "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>",
+        );
+    }
+    if bar.p99.is_some() {
+        draw_line(svg, scale.end(bar.value), scale.end(bar.p99), top + BAR / 2.0);
+    }
+}
+
+/// The name before the bar, and what it shows behind it.
+fn draw_figures(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {
+    let (bold, bold_figures) = if bar.kind == Kind::Ours { (" class=\"b\"", " b") } else { ("", "") };
     let baseline = top + 11.5;
     let _ = write!(
         svg,
@@ -137,33 +174,46 @@ fn draw_bar(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {
         LABELS - 8.0,
         escape(bar.name),
     );
-    let end = bar.value.map_or(LABELS, |value| scale.x(value));
-    if bar.value.is_some() {
-        let width = end - LABELS;
-        let _ = write!(
-            svg,
-            "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>",
-        );
+    let mut text = figure(bar.value);
+    if bar.p99.is_some() {
+        let _ = write!(text, " <tspan class=\"a r\">p99 {}</tspan>", figure(bar.p99));
     }
-    let figure = figure(bar.value);
-    let _ = writeln!(svg, "<text{bold} x=\"{:.1}\" y=\"{baseline:.1}\">{figure}</text>", end + 5.0);
+    let x = scale.end(bar.value).max(scale.end(bar.p99)) + 5.0;
+    let _ = writeln!(svg, "<text class=\"f{bold_figures}\" x=\"{x:.1}\" y=\"{baseline:.1}\">{text}</text>");
+}
+
+/// From the end of a bar to its p99.
+fn draw_line(svg: &mut String, from: f64, to: f64, y: f64) {
+    let (top, bottom) = (y - 4.0, y + 4.0);
+    let _ = write!(
+        svg,
+        "<path class=\"w\" fill=\"none\" d=\"M{from:.1} {y:.1}H{to:.1}M{to:.1} {top:.1}V{bottom:.1}\"/>",
+    );
 }
 
 struct Scale {
     logarithmic: bool,
+    /// The length of the longest bar or line.
+    length: f64,
     from: f64,
     to: f64,
 }
 
 impl Scale {
     fn of(bars: &[Bar]) -> Self {
-        let values = bars.iter().filter_map(|bar| bar.value).filter(|value| *value > 0.0);
+        let values = bars.iter().flat_map(|bar| [bar.value, bar.p99]).flatten().filter(|value| *value > 0.0);
         let (least, most) =
             values.fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
         let logarithmic = most > LINEAR_UP_TO * least;
         // The shortest bar is still visible.
         let from = if logarithmic { 10_f64.powf((least / 1.5).log10().floor()) } else { 0.0 };
-        Self { logarithmic, from, to: if most > 0.0 { most } else { 1.0 } }
+        let figures = if bars.iter().any(|bar| bar.p99.is_some()) { BOTH_FIGURES } else { FIGURES };
+        Self { logarithmic, length: WIDTH - LABELS - figures, from, to: if most > 0.0 { most } else { 1.0 } }
+    }
+
+    /// Where the bar of this figure ends.
+    fn end(&self, figure: Option<f64>) -> f64 {
+        figure.map_or(LABELS, |figure| self.x(figure))
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -172,7 +222,7 @@ impl Scale {
         } else {
             value / self.to
         };
-        LABELS + part * (WIDTH - LABELS - FIGURES)
+        LABELS + part * self.length
     }
 
     /// Each decade, or a handful of round values.
@@ -203,6 +253,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::draw;
     use crate::sheet::tests::sheet;
 
@@ -215,5 +267,22 @@ mod tests {
         let places =
             ["limit<", "less<", "ours<", "most<", "more<", "idle<"].map(|name| picture.find(name).unwrap());
         assert!(places.is_sorted(), "the limit, and then the best first: {places:?}");
+    }
+
+    #[test]
+    fn a_line_goes_on_from_a_bar_to_its_p99_and_the_legend_names_it() {
+        let mut with_p99 = sheet(false);
+        assert!(!draw(&with_p99).contains("p99"), "a table without a p99 has no such line");
+        with_p99.columns.push("p99".to_owned());
+        for row in &mut with_p99.rows {
+            let p99 = sheet(false).figure(row, "u").map(|figure| 100.0 * figure);
+            row.figures.push(json!(p99));
+        }
+        let picture = draw(&with_p99);
+        assert_eq!(picture.matches("class=\"w\"").count(), 5 + 1, "five contenders, and the legend");
+        assert!(picture.contains("p99 7,000<") && picture.contains(">p99</text>"));
+        // The longest line ends where the longest bar of a picture without a p99 could not: before
+        // its two figures.
+        assert!(picture.contains("H680.0M"), "{picture}");
     }
 }

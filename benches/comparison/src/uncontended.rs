@@ -133,7 +133,7 @@ fn tell(servers: &Servers, places: &[Place], report: &mut Report) {
     }
     let heading = Table {
         workload: "uncontended",
-        title: "Uncontended: acquire and release, on a runtime of one thread that shares a core with the server",
+        title: "Uncontended: acquire and release, in one thread that shares a core with the server",
         unit: "p50 in µs",
         more_is_better: false,
         references: &[(PING, "PING"), (REFERENCE, "bare")],
