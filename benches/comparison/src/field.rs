@@ -5,14 +5,17 @@ use crate::{articles, by_hand, direct, ours, peers};
 
 pub const LEFT_OUT: [(&str, &str); 3] = [
     (
-        "distributed-lock 0.2.0, where callers wait",
-        "its acquire(timeout) does not wait (it fails at once with \"timed out\")",
+        "distributed-lock 0.2.0 in workloads with waiters",
+        "its `acquire(timeout)` does not wait, and fails at once with \"timed out\"",
     ),
     (
-        "redlock 2.0.0, where there are many tasks, but for 50 that wait",
+        "redlock 2.0.0 with many tasks, except for 50 that wait",
         "it blocks a thread and opens a connection for each try",
     ),
-    ("redis-lock 0.5.1, its MultiResourceLock", "seconds for milliseconds; lock_across is what is measured"),
+    (
+        "MultiResourceLock of redis-lock 0.5.1",
+        "it takes seconds for milliseconds, so `lock_across` is measured",
+    ),
 ];
 
 /// All contenders, each with `clients` clients.

@@ -108,37 +108,44 @@ fn missed(run: &Run) -> String {
     let missed = measured.filter(|(target, figure)| !target.holds(*figure));
     let lines: Vec<String> = missed
         .map(|(target, figure)| {
-            let reason = target.reason().unwrap_or("not known");
-            format!("- {} ({}, {}): {reason}.\n", target.what, target.in_unit(figure), target.aims_at())
+            let reason = target.reason().unwrap_or("The reason is not known");
+            format!(
+                "- **{}** ({}, aim {}). {reason}.\n",
+                target.what,
+                target.in_unit(figure),
+                target.aims_at()
+            )
         })
         .collect();
     if lines.is_empty() { "None in this run.\n".to_owned() } else { lines.concat() }
 }
 
-/// A line for each table.
+/// A row for each figure.
 fn losses(run: &Run) -> String {
-    let mut lines = String::new();
+    let mut rows = String::new();
     for (_, sheet) in &run.sheets {
-        let losses: Vec<String> = sheet.losses.iter().map(in_words).collect();
-        if !losses.is_empty() {
-            let _ = writeln!(lines, "| {} | {} |", sheet.workload, losses.join("; "));
+        for loss in &sheet.losses {
+            let (ours, theirs) = (figure(loss.our_figure), figure(Some(loss.their_figure)));
+            let Loss { what, theirs: who, .. } = loss;
+            let factor = factor(loss);
+            let _ = writeln!(rows, "| {} | {what} | {ours} | {who} | {theirs} | {factor} |", sheet.workload);
         }
     }
-    if lines.is_empty() {
+    if rows.is_empty() {
         return "Nowhere in this run.\n".to_owned();
     }
-    format!("| where | what: ours, the best peer's |\n| --- | --- |\n{lines}")
+    format!(
+        "| where | figure | ours | best library | its figure | factor |\n| --- | --- | ---: | --- | ---: | ---: |\n{rows}"
+    )
 }
 
-fn in_words(loss: &Loss) -> String {
-    let factor = match loss.factor {
+fn factor(loss: &Loss) -> String {
+    match loss.factor {
         _ if loss.our_figure.is_none() => "we have none".to_owned(),
         Some(factor) if factor.is_finite() => format!("{factor:.2} ×"),
         // They have none of it.
         _ => "–".to_owned(),
-    };
-    let (ours, theirs) = (figure(loss.our_figure), figure(Some(loss.their_figure)));
-    format!("{}: {ours}, {} {theirs} ({factor})", loss.what, loss.theirs)
+    }
 }
 
 fn left_out(run: &Run) -> String {
