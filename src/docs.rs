@@ -48,7 +48,7 @@ pages! {
     how_many: "how-many.md" => "Let several callers in at once: readers, a number of permits, or so many starts a minute.",
     leader: "leader.md" => "Run a loop in one process of many, while the others wait to take it over.",
     limits: "limits.md" => "Look up each limit, and what happens beyond it.",
-    manager: "manager.md" => "Lock without the attribute, look at locks, check their server, and shut down without losing one.",
+    manager: "manager.md" => "Use a `LockManager` to lock without the attribute, inspect locks, check the server, and shut down without leaving locks behind.",
     migrating: "migrating.md" => "Move a service from another lock to redlocked, one instance at a time.",
     #[cfg(any(not(doctest), feature = "once"))]
     once: "once.md" => "Run a body once for a key, and give its result to every caller, now and later.",
