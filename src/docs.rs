@@ -41,7 +41,7 @@ pages! {
     comparison: "comparison.md" => "Compare redlocked with other crates that lock with Redis.",
     // Its pictures: a page of the rustdoc has no file beside it.
     #[cfg_attr(not(doctest), doc = include_str!("pictures.md"))]
-    dashboard: "dashboard.md" => "Look at locks in a browser: who holds each, who waits, and who held it in the last minutes, live.",
+    dashboard: "dashboard.md" => "See your locks live in a browser: who holds each, who waits, and who held it in the last minutes.",
     design: "design.md" => "Understand the protocol that redlocked speaks with Redis, and the engine that speaks it.",
     errors: "errors.md" => "Look up what each `LockError` says, what it means, and what to do.",
     glossary: "glossary.md" => "Look up the words of these pages.",
