@@ -56,14 +56,14 @@ pages! {
     options: "options.md" => "Choose the options that a situation needs.",
     recipes: "recipes.md" => "Start from a whole program.",
     servers: "servers.md" => "Check what your version of Redis or Valkey can do.",
-    stability: "stability.md" => "Know what stays as it is when you update redlocked, and what may change.",
+    stability: "stability.md" => "Look up what stays compatible when you update redlocked, and what may change.",
     #[cfg(any(not(doctest), feature = "testing"))]
-    testing: "testing.md" => "Test your functions without a server: locks that are busy, lost or unavailable, and time that passes at once.",
+    testing: "testing.md" => "Test your functions without a server: with busy, lost and unavailable locks, and with a clock that the test controls.",
     tickets: "tickets.md" => "Take a lock in one process and release it in another.",
     ticks: "ticks.md" => "Run a job once for each tick of a timer that fires in every replica.",
-    topologies: "topologies.md" => "Choose where the locks live, by what each choice guarantees.",
+    topologies: "topologies.md" => "Choose the servers for the locks, by what each choice guarantees.",
     troubleshooting: "troubleshooting.md" => "Find the message that you see, what it means, and what to do.",
-    tuning: "tuning.md" => "Estimate what a lock costs, and change the settings that lower it.",
+    tuning: "tuning.md" => "Estimate what a lock costs, and change the settings that lower the cost.",
     // `examples/web` compiles it: it has the frameworks.
     #[cfg(not(doctest))]
     web: "web.md" => "Lock in a handler of axum, actix-web or tonic, and answer with the right status code.",
