@@ -60,7 +60,7 @@ async fn candidate(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A process that stands by or leads.
+/// A process that waits or leads.
 struct Candidate {
     name: &'static str,
     process: Child,
@@ -110,7 +110,7 @@ fn fleet(url: &str) -> Result<(), Box<dyn Error>> {
         candidates.push(Candidate::start(name, url, say.clone())?);
     }
     let (first, term) = next_leader(&said)?;
-    println!("{first} leads, the others stand by");
+    println!("{first} leads, the others wait");
     // They are in the queue of the server by then.
     std::thread::sleep(Duration::from_secs(1));
 
@@ -133,7 +133,7 @@ fn fleet(url: &str) -> Result<(), Box<dyn Error>> {
     let (third, last_term) = next_leader(&said)?;
     println!("{second} has resigned: {third} leads {} ms later", resigned.elapsed().as_millis());
     if third == second || last_term <= next_term {
-        return Err("a leader that resigns stands by behind the others".into());
+        return Err("a leader that resigns waits behind the others".into());
     }
     Ok(())
 }

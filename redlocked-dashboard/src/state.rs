@@ -68,7 +68,7 @@ pub(crate) struct Details {
 pub(crate) struct LeaderRow {
     pub(crate) key: String,
     pub(crate) leader: Leader,
-    pub(crate) standbys: u32,
+    pub(crate) candidates: u32,
 }
 
 /// What ran: a tick, or a body that runs once.
@@ -289,11 +289,11 @@ impl State {
             let looks = shown.iter().map(async |key| {
                 let (leader, lock) =
                     (self.locks.election(*key).leader().await?, self.locks.inspect(key).await?);
-                let standbys = lock.map_or(0, |lock| lock.waiters());
+                let candidates = lock.map_or(0, |lock| lock.waiters());
                 Ok::<_, LockError>(leader.map(|leader| LeaderRow {
                     key: (*key).to_owned(),
                     leader,
-                    standbys,
+                    candidates,
                 }))
             });
             let rows = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;

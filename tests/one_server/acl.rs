@@ -170,13 +170,13 @@ async fn leads(
     others: &LockManager,
     capabilities: Capabilities,
 ) -> Result<(), LockError> {
-    let (election, standby) = (locks.election("led").announce("here"), others.election("led"));
-    let mut changes = standby.observe();
+    let (election, candidate) = (locks.election("led").announce("here"), others.election("led"));
+    let mut changes = candidate.observe();
     let led = election.lead(async |term| {
         // The server refuses no record of a leader whose lock it has granted.
         let start = Instant::now();
         let leader = loop {
-            let leader = standby.leader().await?.filter(|leader| leader.fencing_token().is_some());
+            let leader = candidate.leader().await?.filter(|leader| leader.fencing_token().is_some());
             if let Some(leader) = leader {
                 break leader;
             }
@@ -194,7 +194,7 @@ async fn leads(
     };
     let first = led.await.map_err(of_lock)?;
     let second =
-        standby.lead(async |term| Ok::<_, LockError>(term.fencing_token())).await.map_err(of_lock)?;
+        candidate.lead(async |term| Ok::<_, LockError>(term.fencing_token())).await.map_err(of_lock)?;
     assert!(second > first && election.leader().await?.is_none());
     Ok(())
 }

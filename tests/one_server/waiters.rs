@@ -254,7 +254,7 @@ fn a_grant_that_overtakes_the_answers_of_its_batch_is_a_lock_at_once() {
     assert!(quickest < Duration::from_millis(250), "{quickest:?}");
 }
 
-/// The password of a service changes while its stand-by leader waits.
+/// The password of a service changes while a candidate of its election waits.
 #[test]
 fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
     let server = RedisServer::start();

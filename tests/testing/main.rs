@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `controls` | what does each control of `testing()` do, in async and in sync code
 //! | `constant_key` | which manager does a function without `manager` use in a test
-//! | `leader` | is a leader taken away, does it come back, and stand by for one elsewhere
+//! | `leader` | can a test take the lead away and return it, and does a candidate wait while another process leads |
 //! | `paused` | do leases, waits, renewals and ttls of `memory://` follow a paused clock |
 //! | `ticks` | does a fleet run each tick once, on a clock that the test moves |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]

@@ -20,7 +20,7 @@ use crate::stderr::tell;
 /// What this process does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    StandsBy,
+    Waits,
     Runs,
     /// The command was told to end, and has, with this code.
     HasEnded(u8),
@@ -50,7 +50,7 @@ pub(super) async fn run_as_leader(
         Some(text) => election.announce(text.as_str()),
         None => election,
     };
-    let (doing, mut done) = watch::channel(Doing::StandsBy);
+    let (doing, mut done) = watch::channel(Doing::Waits);
     let candidate = Candidate { server: server.resolved()?, locks: locks.clone(), args, grace, doing };
     let here = Handle::current();
     // The manager drops an async body, but only notifies a sync one. So a sync body can ask its
@@ -101,11 +101,11 @@ impl Candidate {
         let ending = match self.run_command(term).await {
             Ok(ending) => ending,
             Err(failure) => {
-                self.doing.send_replace(Doing::StandsBy);
+                self.doing.send_replace(Doing::Waits);
                 return Ok(Err(failure));
             }
         };
-        self.doing.send_replace(if ending.is_told { Doing::HasEnded(ending.code) } else { Doing::StandsBy });
+        self.doing.send_replace(if ending.is_told { Doing::HasEnded(ending.code) } else { Doing::Waits });
         if ending.is_lost || !term.is_leading() {
             // A late renewal may have saved the lock, but not the command, which the watchdog ends
             // where this process is frozen.

@@ -234,7 +234,7 @@ fn a_leader_runs_the_command_and_the_next_one_when_it_is_killed() {
     let shown = || said(&server.url(), &["leader", "loop"]).out;
     eventually("it has announced itself", || shown().contains("announced:  10.0.0.5:1\n"));
     let mut second = lead("2");
-    eventually("the other one stands by", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
+    eventually("the other candidate waits", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
     first.signal("-KILL");
     eventually("the other one leads", || order.text().lines().count() == 2);
     let text = order.text();
@@ -272,7 +272,7 @@ fn a_command_that_has_waited_is_not_ended_before_its_first_renewal() {
 /// The watchdog ends the command in its place. The lease is long enough for the command to say so before
 /// it is killed, also on a machine that is busy.
 #[test]
-fn a_leader_that_is_frozen_past_its_lease_stands_by_again_without_a_word_of_a_failure() {
+fn a_leader_that_is_frozen_past_its_lease_waits_again_without_a_word_of_a_failure() {
     let server = RedisServer::start();
     let order = Scratch::new();
     let script = format!(
@@ -294,7 +294,7 @@ fn a_leader_that_is_frozen_past_its_lease_stands_by_again_without_a_word_of_a_fa
 }
 
 #[test]
-fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds() {
+fn a_leader_whose_command_fails_waits_again_and_ends_with_one_that_succeeds() {
     let server = RedisServer::start();
     let runs = Scratch::new();
     let script = format!("echo run >>{0}; [ $(wc -l <{0}) -gt 1 ] || exit 3", runs.path());
@@ -306,7 +306,7 @@ fn a_leader_whose_command_fails_stands_by_again_and_ends_with_one_that_succeeds(
 }
 
 #[test]
-fn a_leader_that_resigns_ends_its_command_first_and_one_that_stands_by_ends_at_a_signal() {
+fn a_leader_that_resigns_ends_its_command_first_and_one_that_waits_ends_at_a_signal() {
     let server = RedisServer::start();
     let order = Scratch::new();
     // It has its whole process group killed only where it does not end by itself.
@@ -316,12 +316,12 @@ fn a_leader_that_resigns_ends_its_command_first_and_one_that_stands_by_ends_at_a
     );
     let mut leader = Running::start(&server.url(), &["run", "--leader", "loop", "--", "sh", "-c", &script]);
     eventually("it leads", || order.text() == "begin\n");
-    let standby =
+    let candidate =
         Running::start(&server.url(), &["run", "--leader", "loop", "--", "touch", "/no/such/folder/file"]);
-    eventually("the other one stands by", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
-    standby.signal("-INT");
-    let standby = standby.said();
-    assert_eq!((standby.code, &*standby.err), (Some(130), ""));
+    eventually("the other candidate waits", || server.run::<usize>("ZCARD lock:loop%queue") == 1);
+    candidate.signal("-INT");
+    let candidate = candidate.said();
+    assert_eq!((candidate.code, &*candidate.err), (Some(130), ""));
 
     let resigns = || said(&server.url(), &["resign", "loop", "--yes"]).code == Some(0);
     eventually("its record is there, and it resigns", resigns);

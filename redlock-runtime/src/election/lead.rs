@@ -163,7 +163,7 @@ impl Terms {
         Ok(Self { election, text, errors: Errors::default(), _turn: turn })
     }
 
-    /// Stands by until this candidate leads.
+    /// Waits until this candidate leads.
     async fn next(&self) -> Result<Lead, LockError> {
         let guard = self.election.request().acquire().await?;
         Ok(Lead::new(&self.election, guard, Arc::clone(&self.text), false))

@@ -22,7 +22,7 @@ pub(super) fn render(base: &str, filter: &str, seen: &Seen<Rows<LeaderRow>>) -> 
                         th.number scope="col" { "Lease left" } th.number scope="col" { "Waiting" }
                     } }
                     tbody {
-                        @for LeaderRow { key, leader, standbys } in rows {
+                        @for LeaderRow { key, leader, candidates } in rows {
                             tr {
                                 th scope="row" { (link(base, key)) }
                                 td data-label="Leader" { (process(leader.name())) }
@@ -30,7 +30,7 @@ pub(super) fn render(base: &str, filter: &str, seen: &Seen<Rows<LeaderRow>>) -> 
                                 td.number data-label="Leads for" { @if let Some(since) = leader.since() { (since_then(since, at)) } @else { "–" } }
                                 td data-label="Announces" { @if let Some(text) = leader.announced() { (printable(text)) } @else { "–" } }
                                 td.number data-label="Lease left" { (leader.expires_in().map_or_else(|| "no end".to_owned(), span)) }
-                                td.number data-label="Waiting" { (standbys) }
+                                td.number data-label="Waiting" { (candidates) }
                             }
                         }
                     }

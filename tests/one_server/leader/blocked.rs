@@ -10,7 +10,7 @@ use redlocked::election::{Election, LeadError, Term};
 use redlocked::{LockError, LockEvent, LockManager, LostReason};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{endless, in_time, leads, stand_by, standbys};
+use super::{candidates_wait, endless, in_time, leads, waiting_candidates};
 
 /// A manager, and the reasons for which it loses locks.
 fn told(server: &RedisServer) -> (LockManager, UnboundedReceiver<LostReason>) {
@@ -115,12 +115,12 @@ fn a_body_that_only_waits_leads_on() {
         while !leads(&server) {
             tokio::time::sleep(SECOND / 100).await;
         }
-        let standby = tokio::spawn(connect(&server).election("k").lead(endless));
-        stand_by(&server, 1).await;
+        let candidate = tokio::spawn(connect(&server).election("k").lead(endless));
+        candidates_wait(&server, 1).await;
         tokio::time::sleep(6 * SECOND).await;
-        assert!(standbys(&server) == 1 && reasons.try_recv().is_err());
+        assert!(waiting_candidates(&server) == 1 && reasons.try_recv().is_err());
         leader.abort();
-        standby.abort();
+        candidate.abort();
     });
 }
 

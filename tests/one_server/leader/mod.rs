@@ -29,16 +29,16 @@ fn in_time<F: Future>(test: F) -> F::Output {
     ended.expect("the test ends in time")
 }
 
-/// The number of candidates that stand by.
-fn standbys(server: &RedisServer) -> usize {
+/// Returns the number of candidates that wait.
+fn waiting_candidates(server: &RedisServer) -> usize {
     server.run("ZCARD lock:k%queue")
 }
 
-/// Waits until so many stand by.
-async fn stand_by(server: &RedisServer, count: usize) {
+/// Returns when so many candidates wait.
+async fn candidates_wait(server: &RedisServer, count: usize) {
     let start = Instant::now();
-    while standbys(server) != count {
-        assert!(start.elapsed() < LIMIT, "{} stand by, not {count}", standbys(server));
+    while waiting_candidates(server) != count {
+        assert!(start.elapsed() < LIMIT, "{} wait, not {count}", waiting_candidates(server));
         tokio::time::sleep(SECOND / 1000).await;
     }
 }
@@ -121,11 +121,11 @@ fn leaders_that_resign_under_load_follow_each_other_with_growing_terms() {
         }
     });
     assert!(count.into_inner() >= TERMS && !leads(&server));
-    assert_eq!(standbys(&server), 0);
+    assert_eq!(waiting_candidates(&server), 0);
 }
 
 #[test]
-fn one_that_resigns_is_followed_by_the_next_standby_and_stands_by_behind_it() {
+fn one_that_resigns_is_followed_by_the_next_candidate_and_waits_behind_it() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
     in_time(async {
@@ -140,14 +140,14 @@ fn one_that_resigns_is_followed_by_the_next_standby_and_stands_by_behind_it() {
         let mut tasks = vec![candidate(&locks, "first")];
         let (name, first, _) = terms.recv().await.unwrap();
         tasks.push(candidate(&others, "second"));
-        stand_by(&server, 1).await;
+        candidates_wait(&server, 1).await;
         let resigned = Instant::now();
         first.resign();
         let (next, second, at) = terms.recv().await.unwrap();
         assert_eq!((name, next), ("first", "second"));
         assert!(second.fencing_token() > first.fencing_token());
         assert!(at - resigned < SECOND, "it is told, and does not ask: {:?}", at - resigned);
-        stand_by(&server, 1).await;
+        candidates_wait(&server, 1).await;
         second.resign();
         let (third, term, _) = terms.recv().await.unwrap();
         assert!(third == "first" && term.fencing_token() > second.fencing_token());
@@ -177,7 +177,7 @@ fn two_candidates_that_resign_lead_in_turns() {
         tasks.push(candidate(&others, 1));
         let mut twice = 0;
         for _ in 1..TERMS {
-            stand_by(&server, 1).await;
+            candidates_wait(&server, 1).await;
             last.1.resign();
             let next = terms.recv().await.unwrap();
             twice += usize::from(next.0 == last.0);
@@ -210,14 +210,14 @@ fn a_body_that_fails_goes_to_the_end_of_the_queue_after_a_pause() {
         let value = locks.election("k").lead(async |term| {
             terms.push(term.fencing_token());
             if terms.len() == 1 {
-                stand_by(&server, 1).await;
+                candidates_wait(&server, 1).await;
                 return Err("no such table");
             }
             Ok(Instant::now())
         });
         let again = value.await.unwrap();
         let others_turn = other.await.unwrap().unwrap();
-        assert!(others_turn < again, "the next standby leads meanwhile");
+        assert!(others_turn < again, "the next candidate leads meanwhile");
         assert!(again - start >= SECOND && again - start < 20 * SECOND, "{:?}", again - start);
         assert!(terms.is_sorted());
         let failed = events.recv().await.unwrap();
@@ -239,7 +239,7 @@ fn with_stop_on_error_the_error_comes_back_and_the_lock_is_free() {
 }
 
 #[test]
-fn a_shutdown_drops_the_body_at_once_and_the_next_standby_leads() {
+fn a_shutdown_drops_the_body_at_once_and_the_next_candidate_leads() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
     in_time(async {
@@ -256,16 +256,16 @@ fn a_shutdown_drops_the_body_at_once_and_the_next_standby_leads() {
             }
         });
         let term = terms.recv().await.unwrap();
-        let standby = tokio::spawn({
+        let candidate = tokio::spawn({
             let election = others.election("k");
             async move { election.lead(async |_| Ok::<_, LockError>(Instant::now())).await }
         });
-        // A candidate of this manager that stands by ends, too.
+        // A candidate of this manager that waits ends, too.
         let here = tokio::spawn({
             let election = locks.election("k");
             async move { election.lead(endless).await }
         });
-        stand_by(&server, 2).await;
+        candidates_wait(&server, 2).await;
         let start = Instant::now();
         locks.shutdown(Duration::from_secs(60)).await.unwrap();
         assert!(start.elapsed() < 10 * SECOND, "the body has not used the limit up");
@@ -273,7 +273,7 @@ fn a_shutdown_drops_the_body_at_once_and_the_next_standby_leads() {
         for outcome in [leader.await.unwrap(), here.await.unwrap()] {
             assert!(matches!(outcome, Err(LeadError::Lock(LockError::ManagerClosed { .. }))), "{outcome:?}");
         }
-        standby.await.unwrap().unwrap();
+        candidate.await.unwrap().unwrap();
     });
 }
 
@@ -322,17 +322,17 @@ fn a_candidate_that_gives_up_leaves_nothing_behind() {
                 tokio::spawn(async move { election.lead(endless).await })
             })
             .collect();
-        stand_by(&server, 3).await;
+        candidates_wait(&server, 3).await;
         for candidate in &candidates[1..] {
             candidate.abort();
         }
-        stand_by(&server, 1).await;
+        candidates_wait(&server, 1).await;
         // The grant and the end of its candidate cross each other.
         candidates[0].abort();
         held.release().await.unwrap();
         let value = others.election("k").lead(async |_| Ok::<_, LockError>(7)).await;
         assert_eq!(value, Ok(7), "no phantom leads");
-        stand_by(&server, 0).await;
+        candidates_wait(&server, 0).await;
         assert!(!leads(&server));
     });
 }
@@ -364,17 +364,17 @@ fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
             let first = first.clone();
             async move { first.ended().await }
         });
-        let standby = others.election("k").ttl(SECOND).lead(async |term| {
+        let candidate = others.election("k").ttl(SECOND).lead(async |term| {
             let _inside = Inside::enter(&inside);
             assert!(term.fencing_token() > first.fencing_token() && !first.is_leading());
             Ok::<_, LockError>(())
         });
         let cut = async {
-            stand_by(&server, 1).await;
+            candidates_wait(&server, 1).await;
             proxy.refuse(true);
             proxy.cut();
         };
-        let (outcome, ()) = tokio::join!(standby, cut);
+        let (outcome, ()) = tokio::join!(candidate, cut);
         outcome.unwrap();
         watched.await.unwrap();
         // It comes back, and leads a later term.
@@ -490,7 +490,7 @@ fn a_term_ends_with_the_max_hold_of_its_manager_and_the_next_candidate_leads_at_
         let start = Instant::now();
         others.election("k").lead(async |_| Ok::<_, LockError>(())).await.unwrap();
         assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
-        stand_by(&server, 0).await;
+        candidates_wait(&server, 0).await;
         leader.abort();
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kit::{Job, Line, RedisServer, SECOND, Worker, between, eventually, listen, now, say};
 use redlocked::{LockError, LockManager};
 
-use super::standbys;
+use super::waiting_candidates;
 
 #[test]
 #[ignore = "runs in a worker process"]
@@ -109,7 +109,7 @@ fn a_killed_leader_is_followed_when_its_ttl_has_passed() {
     let mut said = Vec::new();
     let (mut leader, _, mut term) = next_leader(&workers, &mut said, 0);
     for _ in 0..3 {
-        eventually("the others stand by", || standbys(&server) == 2);
+        eventually("the others wait", || waiting_candidates(&server) == 2);
         eventually("the leader has renewed", || server.run::<u64>("PTTL lock:k") > TTL - 300);
         let killed = now();
         workers[leader].kill();
@@ -154,13 +154,13 @@ fn a_leader_that_is_frozen_past_its_ttl_is_stopped_before_it_is_polled_again() {
     let mut said = Vec::new();
     let (mut leader, _, mut term) = next_leader(&workers, &mut said, 0);
     for _ in 0..4 {
-        eventually("the others stand by", || standbys(&server) == 2);
+        eventually("the others wait", || waiting_candidates(&server) == 2);
         workers[leader].freeze();
         let (next, _, next_term) = next_leader(&workers, &mut said, term);
         workers[leader].thaw();
         (leader, term) = (next, next_term);
     }
-    eventually("the last one stands by again", || standbys(&server) == 2);
+    eventually("the last one waits again", || waiting_candidates(&server) == 2);
     assert!(said.iter().any(|line| line.word == "polled"), "the test sees them");
     assert_apart(&said);
 }
@@ -172,7 +172,7 @@ fn a_leader_that_resigns_is_followed_without_a_wait() {
     let mut said = Vec::new();
     let (mut leader, _, mut term) = next_leader(&workers, &mut said, 0);
     for _ in 0..5 {
-        eventually("the others stand by", || standbys(&server) == 2);
+        eventually("the others wait", || waiting_candidates(&server) == 2);
         let told = now();
         workers[leader].tell("resign");
         let (next, at, next_term) = next_leader(&workers, &mut said, term);

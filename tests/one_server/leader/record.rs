@@ -7,7 +7,7 @@ use redlocked::election::{Election, LeadError, Leader, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{endless, in_time, stand_by, withdrawn};
+use super::{candidates_wait, endless, in_time, withdrawn};
 
 /// No test waits for its end.
 const LONG: Duration = Duration::from_secs(300);
@@ -98,7 +98,7 @@ fn an_observer_is_told_and_does_not_ask() {
         // It may be told late of what it has read already.
         assert!(server.client_commands() <= 1, "and nothing is asked: {}", server.client_commands());
         let (next_task, mut next_terms) = candidate(&second.election("k").ttl(LONG).announce("second"));
-        stand_by(&server, 1).await;
+        candidates_wait(&server, 1).await;
         let resigned = Instant::now();
         term.resign();
         let next = next_terms.recv().await.unwrap();
@@ -111,7 +111,7 @@ fn an_observer_is_told_and_does_not_ask() {
         assert!(at - resigned < 5 * SECOND, "long before the ttl: {:?}", at - resigned);
         // Nobody follows.
         task.abort();
-        stand_by(&server, 0).await;
+        candidates_wait(&server, 0).await;
         next_task.abort();
         let (seen, _) = change().await;
         assert_eq!(seen, None);
@@ -188,7 +188,7 @@ fn an_observer_hears_of_the_leaders_of_its_own_manager() {
         // One of them is of the observer's manager, and no lease ends meanwhile.
         for _ in 0..4 {
             sees(term.fencing_token()).await;
-            stand_by(&server, 1).await;
+            candidates_wait(&server, 1).await;
             term.resign();
             term = tokio::select! {
                 term = terms.recv() => term,

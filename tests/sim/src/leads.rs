@@ -78,7 +78,7 @@ fn seen<T>(look: impl FnOnce(&mut Seen) -> T) -> T {
 
 type Leading = Pin<Box<dyn Future<Output = Result<(), LeadError<&'static str>>> + Send>>;
 
-/// A caller that stands by and leads.
+/// A caller that waits and leads.
 #[derive(Clone)]
 struct Candidate {
     id: CallId,
@@ -316,7 +316,7 @@ impl Drop for Body {
     }
 }
 
-/// Stands by and leads until the body returns, or the caller leaves.
+/// Waits and leads until the body returns, or the caller leaves.
 pub(crate) async fn perform(
     id: CallId,
     process: ProcessId,

@@ -100,7 +100,7 @@ enum Phase {
     Ended {
         at: u64,
     },
-    /// A candidate whose body has failed stands by again after a while, which it alone knows.
+    /// A candidate whose body has failed waits again after a while, which it alone knows.
     Pausing,
 }
 

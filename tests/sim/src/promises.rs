@@ -373,7 +373,7 @@ impl Promises {
         if !is_held && self.only_key(call).is_none() {
             return Some(("a call for several keys returns with all of them", format!("call {call}")));
         }
-        // A ticket is redeemed past those who wait. Since when a candidate stands by again after an
+        // A ticket is redeemed past those who wait. Since when a candidate waits again after an
         // error, it alone knows.
         let is_first =
             self.hold(call).is_some_and(|hold| hold.redeems || hold.leads == Some(BodyEnds::Fails));

@@ -310,13 +310,13 @@ pub struct Gift {
 pub enum BodyEnds {
     /// It returns, and the candidate leaves.
     Returns,
-    /// It resigns, and the candidate stands by again.
+    /// It resigns, and the candidate waits again.
     Resigns,
-    /// It fails, and the candidate stands by again after a pause.
+    /// It fails, and the candidate waits again after a pause.
     Fails,
     /// It fails, the candidate gets the error, and waits again.
     StopsOnError,
-    /// It blocks its thread for longer than any term lasts then, and the candidate stands by again.
+    /// It blocks its thread for longer than any term lasts then, and the candidate waits again.
     Blocks,
 }
 

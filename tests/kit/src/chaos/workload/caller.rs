@@ -321,7 +321,7 @@ impl Caller {
         .await;
     }
 
-    /// Stands by and leads in place of holding, for one term: its body returns, resigns, or is
+    /// Waits and leads in place of holding, for one term: its body returns, resigns, or is
     /// stopped.
     async fn leads(&mut self) {
         let (_, call_params) = self.request();
