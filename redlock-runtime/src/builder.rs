@@ -220,8 +220,8 @@ impl LockManagerBuilder {
     /// by hand; zero by default, which is one try.
     ///
     /// [`try_acquire`](crate::LockRequest::try_acquire) ignores it, and makes one try. So does an
-    /// attribute with `on_busy` and without `wait`: a job that skips its turn must not wait, and
-    /// then run a second time.
+    /// attribute with `on_busy` and without `wait`: it skips a job that already runs, and must not
+    /// run that job again after a wait.
     ///
     /// # Examples
     ///
@@ -300,10 +300,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether calls return without waiting for their release, if they do not say it
-    /// themselves, as [`release_in_background`](crate::LockRequest::release_in_background)
-    /// describes; false by default. A call with [`OnLost::Error`](crate::OnLost::Error) always
-    /// waits.
+    /// Sets the [`release_in_background`](crate::LockRequest::release_in_background) of requests
+    /// that do not set it, by the attribute or by hand; false by default. With `true`, a call
+    /// returns without waiting for its release. A call with
+    /// [`OnLost::Error`](crate::OnLost::Error) always waits.
     ///
     /// # Examples
     ///
@@ -326,11 +326,11 @@ impl LockManagerBuilder {
     }
 
     /// Sets whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take
-    /// locks with the same keys; true by default. These clients do not join the queue. So about
-    /// one release in 128 leaves the lock free for 1 to 3 ms, and they, or a caller that arrives at
-    /// that moment, can take it. A client that polls every 2 ms gets it each time; a
-    /// client that polls every 100 ms, one time in fifty. Under constant demand, this slows
-    /// hand-offs by a few percent. The lock of an [election](crate::LockManager::election) is
+    /// locks with the same keys; true by default. These clients do not join the queue. So with
+    /// `true`, about one release in 128 leaves the lock free for 1 to 3 ms. Such a client, or a
+    /// caller that arrives at that moment, can then take it. A client that polls every 2 ms gets
+    /// it each time; a client that polls every 100 ms, one time in fifty. Under constant demand,
+    /// this slows hand-offs by a few percent. The lock of an [election](crate::LockManager::election) is
     /// always handed over, because a leader that resigns would otherwise be the first to find it
     /// free.
     ///
@@ -345,8 +345,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether to accept a server whose `maxmemory-policy` may evict locks when it is full;
-    /// false by default. Without it, connecting to such a server fails with
+    /// Sets whether to accept a server whose `maxmemory-policy` may evict locks when its memory is
+    /// full; false by default. With `false`, connecting to such a server fails with
     /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). The parameter
     /// `?allow_eviction=true` of an address has the same effect.
     ///
@@ -371,8 +371,9 @@ impl LockManagerBuilder {
     /// [`io_timeout`](Self::io_timeout) if that is sooner, the manager releases the lock, and the
     /// caller gets [`LockError::NotReplicated`](crate::LockError::NotReplicated).
     ///
-    /// With it, two callers hold the same lock after a failover less often. It still happens if a
-    /// replica without the lock is promoted, unless all replicas must confirm. `WAIT` costs a
+    /// Confirmations make it less likely that two callers hold the same lock after a failover.
+    /// It can still happen if a replica without the lock is promoted. To exclude that, all
+    /// replicas must confirm. `WAIT` costs a
     /// second connection and one more round trip. Replicas do not confirm renewals.
     ///
     /// # Examples
@@ -386,21 +387,24 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With `true`, runs the engine of this manager on a thread outside the runtimes from the start:
-    /// for services whose tasks often block their runtime. All managers of the process that ask for
-    /// it share one thread. With `false`, states that the tokio runtimes of its
-    /// callers have I/O and timers, as with `#[tokio::main]` or `enable_all`; this matters only in
-    /// a program that is built with `panic = "abort"`. Without a call, the engine checks the
-    /// runtime.
+    /// Sets where the engine of this manager runs:
+    /// - With `true`, it runs on a thread outside of the runtimes from the start. This is for
+    ///   services whose tasks often block their runtime. All managers of the process with `true`
+    ///   share one thread.
+    /// - With `false`, you state that the tokio runtimes of the callers have I/O and timers, as
+    ///   with `#[tokio::main]` or `enable_all`. This matters only in a program that is built with
+    ///   `panic = "abort"`.
+    /// - Without a call, the engine runs on the tokio runtime of its callers, after it has checked
+    ///   that runtime.
     ///
-    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
-    /// threads. It moves to its own thread when that runtime is dropped or blocked for about 100
-    /// ms, or when callers have no runtime; beyond 64 such engines, the others share one thread. Each
-    /// move opens a new connection. A blocked caller
-    /// without a runtime polls the engine itself until its outcome arrives.
+    /// On the runtime of its callers, no outcome crosses threads. The engine moves to its own
+    /// thread when that runtime is dropped or blocked for about 100 ms, or when callers have no
+    /// runtime. If 64 engines have their own threads, further engines share one thread. Each move
+    /// opens a new connection. A blocked caller without a runtime polls the engine itself until
+    /// its outcome arrives.
     ///
     /// In a runtime without I/O or timers, the engine has its own thread, too. Only a panic of
-    /// tokio shows such a runtime: the engine catches it, and the panic hook of the program does
+    /// tokio reveals such a runtime: the engine catches it, and the panic hook of the program does
     /// not run. A program that is built with `panic = "abort"` cannot catch it. There, the engine
     /// has its own thread, unless `own_thread(false)` states that it needs none. If that is wrong,
     /// the program aborts.
@@ -417,8 +421,8 @@ impl LockManagerBuilder {
     }
 
     /// Sets how many callers of this process may pass a lock to each other in a row without a
-    /// request to the server; 0 by default, with which every release passes the lock to the
-    /// longest waiter of all processes.
+    /// request to the server; 0 by default. With 0, every release passes the lock to the longest
+    /// waiter of all processes.
     ///
     /// Use it for a hot key: a hand-off within the process costs no round trip, but waiters of
     /// different processes are no longer served first come, first served. This is [lock
@@ -426,14 +430,14 @@ impl LockManagerBuilder {
     /// holder of a lock, and a body still ends before its lease does. The differences:
     /// - Fencing tokens of different locks are not ordered any more: a process draws the tokens of
     ///   its next bodies in advance.
-    /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it
-    ///   for each other process that waits. Within a process the longest waiter is still the next
-    ///   holder.
+    /// - Processes take turns instead of callers: for each other process that waits, up to
+    ///   `at_most` bodies may run before a waiter gets the lock. Within a process the longest
+    ///   waiter is still the next holder.
     /// - One waiter of each process is in the queue on the server.
     ///   [`inspect`](crate::LockManager::inspect) counts only these waiters.
     ///   [`max_waiters`](Self::max_waiters) limits them, and, separately, the waiters of each
     ///   process.
-    /// - A release within the process does not ask the server whether the key is still there: its
+    /// - A release within the process does not ask the server whether the key still exists: its
     ///   outcome is [`Released`](crate::ReleaseOutcome::Released) unless the process already knew
     ///   of the loss.
     ///
@@ -496,9 +500,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets after how long a wait is logged to `tracing`, as a warning with the key, the holder
-    /// and the number of waiters in front; one second by default. The next warning follows when
-    /// the wait is four times as long, and so on. One more line says how the wait ended. With
+    /// Sets how long a call waits before the manager logs a warning to `tracing`, with the key,
+    /// the holder and the number of waiters in front; one second by default. The next warning
+    /// follows when the wait is four times as long, and so on. The last line says how the wait
+    /// ended. With
     /// [`Duration::MAX`], no wait is logged. Needs the feature `tracing`.
     ///
     /// Each warning costs one request, which asks the server for the holder. Only one waiter of a
@@ -562,11 +567,12 @@ impl LockManagerBuilder {
     /// metrics and spans are not enough, for example to page somebody, to count events of your own,
     /// or to follow a leader.
     ///
-    /// It must return at once: it may send to a channel, but must not block, acquire a lock, or
-    /// wait for one. It runs inside the call; for a loss, it runs on the thread that detects the
-    /// loss, which may be the engine's, on which all locks of the manager depend. It may run on
-    /// several threads at the same time. The manager catches a panic in it, and logs a line with
-    /// the feature `tracing`. A program that is built with `panic = "abort"` ends.
+    /// The callback must return at once: it may send to a channel, but must not block, acquire a
+    /// lock, or wait for one. It runs inside the call. For a loss, it runs on the thread that
+    /// detects the loss. This can be the thread of the engine, on which all locks of the manager
+    /// depend. The callback may run on several threads at the same time. The manager catches a
+    /// panic of the callback, and logs a line with the feature `tracing`. A program that is built
+    /// with `panic = "abort"` ends.
     ///
     /// `Acquired` fires before the body runs; `Lost` fires later, if at all. A release and the end
     /// of a process fire no event. A second call replaces the callback.
@@ -578,10 +584,10 @@ impl LockManagerBuilder {
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// use redlocked::{LockEvent, LockManager};
     ///
-    /// let (told, mut events) = tokio::sync::mpsc::unbounded_channel();
+    /// let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     /// let builder = LockManager::builder("memory://on-event-example").on_event(move |event| {
     ///     if let LockEvent::Lost { key, reason, .. } = event {
-    ///         let _ = told.send(format!("{key}: {}", reason.as_str()));
+    ///         let _ = sender.send(format!("{key}: {}", reason.as_str()));
     ///     }
     /// });
     /// let locks = builder.connect().await?;

@@ -1,21 +1,20 @@
 //! Chooses the runtime that polls the event loop of an engine, and moves the loop if that runtime
 //! stalls.
 //!
-//! The loop runs as a task on the runtime of its callers, where an outcome crosses no thread. If
-//! that runtime is dropped, or does not poll the loop in time, a watchdog moves the loop to its
-//! own runtime. The watchdog is one thread for the process. If the callers have no runtime, the
-//! loop has its own runtime from the start, which a blocked caller or a thread polls. If many loops
-//! of the process have a thread each, the next ones share one thread. Each manager has its own loop,
-//! so a slow server of one manager does not delay the renewals of another. The state of the loop
-//! contains no I/O, so a move only opens a new connection: the loop renews held locks over it, and
-//! repeats requests without an answer.
+//! The loop runs as a task on the runtime of its callers, so that an outcome does not cross
+//! threads. If that runtime is dropped, or does not poll the loop in time, a watchdog moves the
+//! loop to its own runtime. The watchdog is one thread for the process.
 //!
-//! If the loop uses the clock of a runtime, which a test may pause, it always returns to that
-//! runtime.
+//! If the callers have no runtime, the loop has its own runtime from the start. A blocked caller
+//! or a thread polls it. If many loops of the process have a thread each, the next ones share one
+//! thread. Each manager has its own loop, so a slow server of one manager does not delay the
+//! renewals of another. The state of the loop contains no I/O, so a move only opens a new
+//! connection: the loop renews held locks over it, and repeats requests without an answer.
 //!
 //! The loop returns from its own thread to a runtime of its callers when no lock is held or
 //! requested. The time until it may return doubles each time that a runtime stalls it within
-//! [`STEADY`].
+//! [`STEADY`]. A loop that uses the clock of a runtime, because a test may pause that clock,
+//! always returns to that runtime.
 
 mod fallback_runtime;
 mod loop_lock;
@@ -52,8 +51,8 @@ const LONGEST_COOL_DOWN: Duration = Duration::from_secs(60);
 /// A loop with a request in flight is checked after [`LONGEST_DELAY`].
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// How late a runtime may be with a deadline: half of the time until it, within these bounds. A
-/// renewal is due after a third of its TTL, so the loop moves in time.
+/// The bounds of the delay after which a runtime counts as late: half of the time until the
+/// loop's deadline. A renewal is due after a third of its TTL, so the loop moves in time.
 const LEAST_DELAY: Duration = Duration::from_millis(20);
 const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
@@ -87,13 +86,14 @@ pub(super) struct LoopRunner {
     moves: AtomicU64,
     /// The number of polls.
     polled: AtomicU64,
-    /// The number of commands that callers have sent, and what it was at the last poll.
+    /// The number of commands that callers have sent: now, and at the last poll.
     sent: AtomicU64,
     seen: AtomicU64,
-    /// How many of them the loop has read, and written as far as the connection takes requests.
+    /// The number of commands that the loop has read, and whose requests it has written, as far
+    /// as the connection accepts them.
     written: AtomicU64,
-    /// When the runtime will be late with the next deadline of the loop, and when the watchdog
-    /// checks next, on the lease clock; else [`NEVER`].
+    /// When the runtime counts as late with the next deadline of the loop, and when the watchdog
+    /// checks next; both on the lease clock, or [`NEVER`].
     late_at: AtomicU64,
     look_at: AtomicU64,
     /// True when the watchdog checks within [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN).
@@ -157,7 +157,7 @@ impl LoopRunner {
         }))
     }
 
-    /// Makes sure that the loop is polled soon: a caller has sent a command.
+    /// Makes sure that the loop is polled soon, because a caller has sent a command.
     pub(super) fn on_sent(self: &Arc<Self>) {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
@@ -198,7 +198,7 @@ impl LoopRunner {
         }
     }
 
-    /// Lets the loop end once everything is released: the last handle was dropped.
+    /// Lets the loop end once everything is released, because the last handle was dropped.
     pub(super) fn on_closed(self: &Arc<Self>) {
         if self.place.load(Ordering::SeqCst) == UNPOLLED {
             let mut state = self.state();
@@ -457,7 +457,7 @@ impl LoopRunner {
         own.map_or(Blocked::Elsewhere, |own| own.block_on(self, limit, future))
     }
 
-    /// The next deadline of the loop.
+    /// Returns the next deadline of the loop.
     fn due(&self) -> Option<Moment> {
         Some(self.due.load(Ordering::SeqCst)).filter(|due| *due != NEVER).map(Moment::from_nanos)
     }
@@ -501,7 +501,7 @@ impl LoopRunner {
         self.state.lock()
     }
 
-    /// `None` while the loop is polled or moved.
+    /// Returns `None` while another thread polls or moves the loop.
     fn try_state(&self) -> Option<Locked<'_, RunnerState>> {
         self.state.try_lock()
     }
@@ -515,8 +515,7 @@ pub(crate) enum Blocked<T> {
     Elsewhere,
 }
 
-/// Moves the loops that this thread polls to their own threads. To be called before the thread
-/// blocks.
+/// Moves the loops that this thread polls to their own threads. Call it before the thread blocks.
 pub(crate) fn about_to_block() {
     for runner in runners_here() {
         runner.on_blocked();
@@ -547,7 +546,7 @@ fn add_runner(runner: &Arc<LoopRunner>) {
     runners.push(Arc::downgrade(runner));
 }
 
-/// The loops that the runtime of this thread runs.
+/// Returns the loops that the runtime of this thread runs.
 fn runners_here() -> Vec<Arc<LoopRunner>> {
     let here = here();
     let runners = RUNNERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -556,12 +555,12 @@ fn runners_here() -> Vec<Arc<LoopRunner>> {
     all.into_iter().filter(|runner| runner.place.load(Ordering::SeqCst) == here).collect()
 }
 
-/// The number of the runtime that this thread is in; zero outside.
+/// Returns the number of the runtime that this thread is in; zero outside of runtimes.
 fn here() -> u64 {
     Runtime::current().map_or(UNPOLLED, |runtime| runtime.number())
 }
 
-/// False when the loop has panicked.
+/// Writes what callers have sent. Returns false if the loop has panicked.
 fn flush_or_end(event_loop: &mut EventLoop) -> bool {
     catch_unwind(AssertUnwindSafe(|| event_loop.flush())).is_ok()
 }

@@ -1,19 +1,19 @@
-//! One lock: who holds it in this process, who waits for it here, and what is being released.
+//! One lock: its holder in this process, its waiters in this process, and its unfinished releases.
 //!
-//! This file has the timers of the attempts, and the releases, which are sent until the server has
-//! answered. The files of this folder are layers: each calls only the files that are listed below
-//! it.
+//! This file sets the timers of the attempts. It also sends each release again until the server
+//! has answered. The files of this folder are layers: each calls only the files that are listed
+//! below it.
 //!
 //! - `replies`, `events`: handle a reply, a push, a change, a connection or a timer
 //! - `local_hand_over`: passes a released lock to the next waiter of this process, or to the
 //!   server
-//! - `downgrading`: turns a lock that is held alone into one that several have
+//! - `downgrading`: turns an exclusive lock into one that several may hold
 //! - `holding`: holds, renews, watches and loses a lock
 //! - `acquiring`: chooses the waiter that asks the server, and handles its reply
 //! - `long_wait`, `announcing`: log a long wait, and write the record of a leader
-//! - this file
+//! - `mod`, this file
 //! - `attempts`: the state of each attempt; `extras`: the state that few locks need
-//! - `queue`, `waiting`, `held`, `releasing` and their parts: one state of an attempt each
+//! - `queue`, `waiting`, `held`, `releasing` and their parts: each is one state of an attempt
 //! - `kind`: the differences between the kinds of locks
 
 mod acquiring;
@@ -85,6 +85,7 @@ impl Lock {
         cx.timers.set(id, Some(releasing.due()));
     }
 
+    /// Takes the next step of a release, after a reply or a timer.
     fn go_on_releasing(&mut self, cx: &mut Context, id: Id, step: ReleaseStep) {
         match step {
             ReleaseStep::Done => self.end_release(cx, id),
