@@ -8,7 +8,7 @@ pub const MOST: usize = 5;
 
 /// Some columns of a table.
 pub struct View {
-    /// The line above it; the first one needs none.
+    /// The line above it. A table of one part needs none.
     pub caption: &'static str,
     pub columns: &'static [&'static str],
 }
@@ -27,7 +27,10 @@ const SHOWN: &[(&str, &[View])] = &[
     (
         "hand-off",
         &[
-            first(&["p50 in ms", "p99", "÷ direct", "commands", "50 wait, two cores: p50"]),
+            View {
+                caption: "With 50 waiters, on one core and on two:",
+                columns: &["p50 in ms", "p99", "÷ direct", "commands", "50 wait, two cores: p50"],
+            },
             View {
                 caption: "The p50 in milliseconds with other numbers of waiters, and with a slower network:",
                 columns: &[
