@@ -150,7 +150,7 @@ impl Cluster {
             reply => after_a_break(in_flight.unanswered, request.action, reply),
         };
         if !matches!(reply, Reply::Refused(_)) {
-            queue.served(&in_flight, &request);
+            queue.served(&in_flight, id, &request);
         }
         self.remove_if_done(slot);
         let reply = match (request.action, reply) {

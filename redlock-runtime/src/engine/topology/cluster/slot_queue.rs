@@ -125,17 +125,19 @@ impl SlotQueue {
     }
 
     /// The node has done it.
-    pub(super) fn served(&mut self, in_flight: &InFlight, request: &Request) {
+    pub(super) fn served(&mut self, in_flight: &InFlight, id: Id, request: &Request) {
         self.pauses = 0;
         if request.action == Action::Release {
-            self.withdraw(&request.token, in_flight.sequence);
+            self.withdraw(&request.token, id, in_flight.sequence);
         }
     }
 
     /// Waits behind the requests that came before. Returns those that its release makes pointless.
     pub(super) fn defer(&mut self, deferred: Deferred) -> Vec<Deferred> {
         let withdrawn = match deferred.request.action {
-            Action::Release => self.withdraw(&deferred.request.token, deferred.in_flight.sequence),
+            Action::Release => {
+                self.withdraw(&deferred.request.token, deferred.id, deferred.in_flight.sequence)
+            }
             _ => Vec::new(),
         };
         self.of_token.entry(deferred.request.token.clone()).or_default().push(deferred.in_flight.sequence);
@@ -143,10 +145,14 @@ impl SlotQueue {
         withdrawn
     }
 
-    /// Drops the requests that came before the release of their token: no caller waits for them,
-    /// and an acquire must not come behind its release.
-    fn withdraw(&mut self, token: &Token, before: u64) -> Vec<Deferred> {
-        self.remove(token, |deferred| deferred.in_flight.sequence <= before)
+    /// Drops the requests that came before the release `id` of their token: no caller waits for them,
+    /// and an acquire must not come behind its release. Another release of the token stays, because
+    /// its caller waits for the answer: a place in the queue and the lock may be released one by one.
+    fn withdraw(&mut self, token: &Token, id: Id, before: u64) -> Vec<Deferred> {
+        let is_other_release = |deferred: &Deferred| {
+            deferred.id != id && matches!(deferred.request.action, Action::Release | Action::ExpireLater)
+        };
+        self.remove(token, |deferred| deferred.in_flight.sequence <= before && !is_other_release(deferred))
     }
 
     /// True when the release of this token waits: the caller has left.
@@ -306,9 +312,27 @@ mod tests {
         assert_eq!(sequences(&queue.take_ready(now)), [2, 3]);
         queue.defer(acquire(4, "c", now));
         let release = deferred(5, Action::Release, "c", now);
-        queue.served(&release.in_flight, &release.request);
+        queue.served(&release.in_flight, release.id, &release.request);
         queue.defer(acquire(6, "c", now));
         assert_eq!(sequences(&queue.take_ready(now)), [6]);
+    }
+
+    #[test]
+    fn a_release_drops_no_other_release_of_its_token() {
+        let (mut queue, now) = (SlotQueue::new(), Moment::now());
+        queue.defer(acquire(1, "a", now));
+        let sequences_dropped = |queue: &mut SlotQueue, action, sequence| {
+            sequences(&queue.defer(deferred(sequence, action, "a", now)))
+        };
+        assert_eq!(sequences_dropped(&mut queue, Action::ExpireLater, 2), [0; 0]);
+        assert_eq!(sequences_dropped(&mut queue, Action::Release, 3), [1]);
+        assert_eq!(sequences_dropped(&mut queue, Action::Release, 4), [0; 0]);
+        // The same release, which is sent again.
+        let again = Deferred { id: 4, ..deferred(5, Action::Release, "a", now) };
+        assert_eq!(sequences(&queue.defer(again)), [4]);
+        let served = deferred(6, Action::Release, "a", now);
+        queue.served(&served.in_flight, served.id, &served.request);
+        assert_eq!(sequences(&queue.take_ready(now)), [2, 3, 5]);
     }
 
     #[test]
