@@ -12,8 +12,8 @@ mod pages;
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Address, Capabilities, Credentials, CurrentLock, Fence, FromLockError, HandOver, Holder,
-    LockError, LockErrorKind, LockEvent, LockGuard, LockManager, LockManagerBuilder, LockRequest, Lost,
-    LostReason, NominalTime, OnLost, ParseTicketError, ReleaseOutcome, StoreError, TickMissed, Ticket,
+    LockError, LockErrorKind, LockEvent, LockGuard, LockKey, LockManager, LockManagerBuilder, LockRequest,
+    Lost, LostReason, NominalTime, OnLost, ParseTicketError, ReleaseOutcome, StoreError, TickMissed, Ticket,
     current,
 };
 

@@ -145,7 +145,8 @@ impl LockGuard {
         let events = self.engine.events();
         owned.clone().for_each(|grant| events.acquired(grant.lease().key(), grant.lease().fence()));
         let first = self.grants.as_slice().first().map(Grant::lease);
-        let limit = first.map_or(Limit::ONE, |lease| lease.limit());
+        let limits = self.grants.as_slice().iter().map(|grant| grant.lease().limit());
+        let limit = limits.reduce(Limit::least).unwrap_or(Limit::ONE);
         let is_run = first.is_some_and(|lease| lease.is_run());
         let hold = wait.acquires(self.fencing_token(), limit, is_run, events);
         owned.for_each(|grant| {

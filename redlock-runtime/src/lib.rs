@@ -27,6 +27,7 @@ mod fenced_redis;
 mod global;
 mod guard;
 mod inspect;
+mod lock_key;
 mod manager;
 #[cfg(feature = "once")]
 mod once;
@@ -69,6 +70,7 @@ pub use election::{Election, LeadError, Leader, Observer, Term};
 pub use fenced_redis::FencedRedis;
 pub use guard::{HandOver, LockGuard, Lost};
 pub use inspect::{LastTick, LockInfo, Waiter};
+pub use lock_key::LockKey;
 pub use manager::LockManager;
 #[cfg(feature = "once")]
 pub use once::{Json, OnInterrupted, OnUndecodable, Once, OnceRequest, ResultCodec};

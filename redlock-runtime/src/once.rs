@@ -306,7 +306,7 @@ impl<C> OnceRequest<C> {
     }
 
     fn key(&self) -> Arc<str> {
-        self.request.keys.as_slice().first().map_or("", String::as_str).into()
+        self.request.keys.first().unwrap_or_default().into()
     }
 
     /// The request for the lock, and where the engine leaves the result of a body that is done.

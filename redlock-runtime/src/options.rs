@@ -135,6 +135,8 @@ pub(crate) enum Sharing {
     Take(u16),
     /// Both, which is none of them.
     SharedWithPermits,
+    /// One of several keys, which is in the list twice with different numbers.
+    DifferentPermits,
     /// So many starts in a time, which is the `min_hold`. Nobody holds anything. Zero for a number out
     /// of range.
     Rate(u16),
@@ -152,6 +154,7 @@ impl Sharing {
             Self::Exclusive => Self::Permits(permits, 1),
             Self::Permits(_, take) | Self::Take(take) => Self::Permits(permits, take),
             Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::DifferentPermits => self,
             Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
         }
     }
@@ -162,6 +165,7 @@ impl Sharing {
             Self::Exclusive | Self::Take(_) => Self::Take(take),
             Self::Permits(permits, _) => Self::Permits(permits, take),
             Self::Shared | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::DifferentPermits => self,
             Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
         }
     }
@@ -170,7 +174,20 @@ impl Sharing {
         match self {
             Self::Exclusive | Self::Shared => Self::Shared,
             Self::Permits(..) | Self::Take(_) | Self::SharedWithPermits => Self::SharedWithPermits,
+            Self::DifferentPermits => self,
             Self::Rate(_) | Self::RateWithOther => Self::RateWithOther,
+        }
+    }
+
+    /// The kind of a key that is in a list twice: the stricter one, in which a caller may do all that it
+    /// may in the other one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (one, other) if one == other => one,
+            (mistake, _) | (_, mistake) if mistake.mistake().is_some() => mistake,
+            (Self::Exclusive, _) | (_, Self::Exclusive) => Self::Exclusive,
+            (Self::Shared, permits) | (permits, Self::Shared) => permits,
+            _ => Self::DifferentPermits,
         }
     }
 
@@ -213,6 +230,9 @@ impl Sharing {
                 "a `rate` limits starts, and nothing is held: leave out `shared`, `permits`, `take` and `min_hold`".into()
             }
             Self::Exclusive | Self::Shared | Self::Permits(..) | Self::Rate(_) => return None,
+            Self::DifferentPermits => {
+                "the key is in the list twice, with different `permits` or `take`: name it once".into()
+            }
             Self::Take(_) => "`take` says how many of the `permits` a caller takes: give `permits`, too".into(),
             Self::SharedWithPermits => {
                 "`shared` lets in any number of callers, and `permits` a limited one: leave out one of them, and `take` with \
@@ -233,6 +253,7 @@ impl Sharing {
         match self {
             Self::Exclusive
             | Self::SharedWithPermits
+            | Self::DifferentPermits
             | Self::RateWithOther
             | Self::Permits(0, _)
             | Self::Rate(0)
@@ -424,7 +445,7 @@ impl Options {
         self.rare.get_or_insert_default()
     }
 
-    /// For a request for several keys: each caller has all of them alone.
+    /// Checks the options of a request for several keys.
     pub(crate) fn check_of_several(&self) -> Result<(), LockError> {
         if self.ticks().is_some() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: TICK_OF_SEVERAL.into() });
@@ -432,7 +453,7 @@ impl Options {
         if self.sharing.is_rate() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: RATE_OF_SEVERAL.into() });
         }
-        if self.sharing.limit().is_counted() {
+        if self.sharing != Sharing::Exclusive {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
         }
         if self.once().is_some() {
@@ -504,8 +525,8 @@ const NO_TICKET: &str =
 const NOT_IN_BACKGROUND: &str = "`OnLost::Error` tells the caller of a loss that only the release finds: leave out \
                                  `release_in_background`, or `on_lost`";
 
-const NOT_SEVERAL: &str = "a lock on several keys is held by one caller alone: leave out `shared` or `permits`, or take each \
-                           key by a request of its own";
+const NOT_SEVERAL: &str = "each of several keys says who may hold it: give `LockKey::shared(key)` or \
+                           `LockKey::permits(key, n)` to `lock_all`, in place of `shared`, `permits` or `take`";
 
 const ONE_KEY: &str = "a body that runs once has one key, which its record is for: lock the others inside it";
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::acquire::Acquire;
 use crate::base::error::LockError;
 use crate::base::key;
-use crate::base::one_or_many::OneOrMany;
+
 use crate::block_on::block_on;
 use crate::engine::operator_calls::OperatorCall;
 use crate::engine::protocol::Releases;
+use crate::lock_key::Keys;
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 use crate::ticket::Ticket;
@@ -63,7 +64,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn redeem(&self, ticket: Ticket) -> LockRequest {
-        let mut request = LockRequest::new(Some(self.clone()), OneOrMany::One(ticket.key().to_owned()));
+        let mut request = LockRequest::new(Some(self.clone()), Keys::One(ticket.key().to_owned()));
         request.options.rare().ticket = Some(ticket);
         request
     }

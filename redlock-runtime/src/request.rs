@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::one_or_many::OneOrMany;
 use crate::base::owner::{CallSite, ConstOption, Origin};
 use crate::base::tick::{NominalTime, TickMissed};
+use crate::lock_key::{Keys, LockKey};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Wait};
 
@@ -35,17 +35,8 @@ use crate::options::{OnLost, Options, Wait};
 pub struct LockRequest {
     /// `None`: the process-wide one, looked up at the first poll.
     pub(crate) manager: Option<LockManager>,
-    pub(crate) keys: OneOrMany<String>,
+    pub(crate) keys: Keys,
     pub(crate) options: Options,
-}
-
-/// Each key once, in the order of their bytes. All callers take several locks in this order, so no
-/// two wait for each other.
-fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<String> {
-    let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.into()
 }
 
 /// The request of an annotated function. Its constant options stay where they are, so it takes
@@ -55,20 +46,20 @@ fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<Stri
 #[must_use = "a request does nothing until it is run"]
 pub struct SiteRequest {
     manager: Option<LockManager>,
-    keys: OneOrMany<String>,
+    keys: Keys,
     site: &'static CallSite,
 }
 
 /// A lock on the process-wide manager.
 #[doc(hidden)]
 pub fn lock(key: String, site: &'static CallSite) -> SiteRequest {
-    SiteRequest { manager: None, keys: OneOrMany::One(key), site }
+    SiteRequest { manager: None, keys: Keys::One(key), site }
 }
 
 /// Several locks on the process-wide manager.
 #[doc(hidden)]
-pub fn lock_all<const N: usize>(keys: [String; N], site: &'static CallSite) -> SiteRequest {
-    SiteRequest { manager: None, keys: in_order(keys), site }
+pub fn lock_all<const N: usize>(keys: [impl Into<LockKey>; N], site: &'static CallSite) -> SiteRequest {
+    SiteRequest { manager: None, keys: Keys::all(keys), site }
 }
 
 /// A lock on this manager.
@@ -81,7 +72,7 @@ pub fn lock_with(manager: &LockManager, key: String, site: &'static CallSite) ->
 #[doc(hidden)]
 pub fn lock_all_with<const N: usize>(
     manager: &LockManager,
-    keys: [String; N],
+    keys: [impl Into<LockKey>; N],
     site: &'static CallSite,
 ) -> SiteRequest {
     SiteRequest { manager: Some(manager.clone()), ..lock_all(keys, site) }
@@ -147,7 +138,7 @@ impl From<CallRequest> for LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: Option<LockManager>, keys: OneOrMany<String>) -> Self {
+    pub(crate) fn new(manager: Option<LockManager>, keys: Keys) -> Self {
         Self { manager, keys, options: Options::default() }
     }
 
@@ -332,6 +323,9 @@ impl LockRequest {
     /// holders and the new caller counts. If the server cannot hand over locks (see
     /// [`Capabilities::hands_over`](crate::Capabilities::hands_over)), readers that overlap may
     /// starve a writer.
+    ///
+    /// Each of several keys says for itself that it is shared, with
+    /// [`LockKey::shared`](crate::LockKey::shared).
     ///
     /// A request with `permits`, too, for several keys, over a quorum of servers, on a manager with
     /// a [`cohort`](crate::LockManagerBuilder::cohort), or that redeems a ticket, fails with
@@ -685,7 +679,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn lock(&self, key: impl Into<String>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), OneOrMany::One(key.into()))
+        LockRequest::new(Some(self.clone()), Keys::One(key.into()))
     }
 
     /// Returns a request for the locks on all these keys, held as one: one guard, all or nothing.
@@ -698,7 +692,7 @@ impl LockManager {
     /// is [`LockError::Lost`](crate::LockError::Lost).
     ///
     /// One call to the server takes up to 64 free keys; each key that the caller has to wait for
-    /// costs another call. In a Cluster one call takes consecutive keys that share a slot: a common
+    /// costs another call, and so does each [`LockKey`] that is not exclusive. In a Cluster one call takes consecutive keys that share a slot: a common
     /// hash tag puts them into one slot, as in `{order:7}:stock`, `{order:7}:payment`. On several
     /// servers each key costs its own call.
     ///
@@ -710,7 +704,11 @@ impl LockManager {
     /// body that holds `a` and asks for `b`, until the `wait` of one of them ends. Ask for all keys
     /// in one request instead.
     ///
-    /// An empty list fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+    /// A string is an exclusive key. A [`LockKey`] says that the key is shared, or has permits. A key
+    /// that is given twice is taken in the stricter of its kinds.
+    ///
+    /// An empty list fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest), and so
+    /// do two different numbers of permits for one key.
     ///
     /// # Examples
     ///
@@ -728,7 +726,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn lock_all(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), in_order(keys))
+    pub fn lock_all(&self, keys: impl IntoIterator<Item = impl Into<LockKey>>) -> LockRequest {
+        LockRequest::new(Some(self.clone()), Keys::all(keys))
     }
 }

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use redlocked::{LockError, LockGuard, LockManager, LockManagerBuilder, LockRequest, distributed_lock};
+use redlocked::{
+    LockError, LockGuard, LockKey, LockManager, LockManagerBuilder, LockRequest, distributed_lock,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot::channel;
 use tokio::task::spawn_blocking;
@@ -33,7 +35,7 @@ type AsyncWork = for<'a> fn(&'a LockManager, &'a Call) -> Ends<'a>;
 type SyncWork = fn(&LockManager, &Call);
 
 /// What is called in an async function.
-pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 15] = [
+pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 17] = [
     ("attribute", |locks, call| Box::pin(async { attribute(locks, &call.name).await.unwrap() })),
     ("attribute_shared", |locks, call| {
         Box::pin(async { attribute_shared(locks, &call.name).await.unwrap() })
@@ -55,6 +57,12 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 15] = [
     ("several_dropped", |locks, call| {
         Box::pin(async { drop(several(locks, call).acquire().await.unwrap()) })
     }),
+    ("mixed_by_hand", |locks, call| {
+        Box::pin(async {
+            mixed(locks, call).release_in_background(true).run_value(async |_| ()).await.unwrap();
+        })
+    }),
+    ("mixed_dropped", |locks, call| Box::pin(async { drop(mixed(locks, call).acquire().await.unwrap()) })),
     ("reader_dropped", |locks, call| {
         Box::pin(async { drop(one(locks, call).shared().acquire().await.unwrap()) })
     }),
@@ -118,7 +126,7 @@ pub(crate) const ASYNC_WORKS: [(&str, AsyncWork); 15] = [
 ];
 
 /// What is called in a sync function.
-pub(crate) const SYNC_WORKS: [(&str, SyncWork); 7] = [
+pub(crate) const SYNC_WORKS: [(&str, SyncWork); 8] = [
     ("attribute", |locks, call| attribute_sync(locks, &call.name).unwrap()),
     ("by_hand", |locks, call| {
         one(locks, call).release_in_background(true).run_value_blocking(|_| ()).unwrap();
@@ -128,6 +136,7 @@ pub(crate) const SYNC_WORKS: [(&str, SyncWork); 7] = [
     }),
     ("dropped", |locks, call| drop(one(locks, call).acquire_blocking().unwrap())),
     ("several_dropped", |locks, call| drop(several(locks, call).acquire_blocking().unwrap())),
+    ("mixed_dropped", |locks, call| drop(mixed(locks, call).acquire_blocking().unwrap())),
     ("reader_dropped", |locks, call| drop(one(locks, call).shared().acquire_blocking().unwrap())),
     ("downgraded_dropped", |locks, call| {
         let guard = one(locks, call).acquire_blocking().unwrap();
@@ -284,4 +293,11 @@ async fn readers(locks: &LockManager, call: &Call, count: usize) -> Vec<LockGuar
 
 fn several(locks: &LockManager, call: &Call) -> LockRequest {
     locks.lock_all(["a", "b", "c"].map(|key| call.key(key))).ttl(TTL)
+}
+
+/// Keys of each kind.
+fn mixed(locks: &LockManager, call: &Call) -> LockRequest {
+    let shared = LockKey::shared(call.key("b"));
+    let permits = LockKey::permits(call.key("c"), 3).take(2);
+    locks.lock_all([LockKey::exclusive(call.key("a")), shared, permits]).ttl(TTL)
 }

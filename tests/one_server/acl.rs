@@ -10,7 +10,9 @@ use kit::{
 };
 use redis::FromRedisValue;
 use redlocked::election::LeadError;
-use redlocked::{Capabilities, LockError, LockGuard, LockManager, LockManagerBuilder, ReleaseOutcome};
+use redlocked::{
+    Capabilities, LockError, LockGuard, LockKey, LockManager, LockManagerBuilder, ReleaseOutcome,
+};
 
 /// Which feature stops without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -747,8 +749,9 @@ fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
     let [locks, other] = [(); 2].map(|()| LockManager::connect_blocking(server.url()).unwrap());
     let kinds = || {
         let several = locks.lock_all(["a", "b"]);
-        let kinds =
-            [locks.lock("alone"), locks.lock("read").shared(), locks.lock("permit").permits(3), several];
+        let mixed = locks.lock_all([LockKey::from("c"), LockKey::shared("d"), LockKey::permits("e", 3)]);
+        let (alone, permit) = (locks.lock("alone"), locks.lock("permit").permits(3));
+        let kinds = [alone, locks.lock("read").shared(), permit, several, mixed];
         kinds.map(|request| request.ttl(60 * SECOND))
     };
     // Each script has been sent.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{
-    Holder, LockError, LockGuard, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost,
+    Holder, LockError, LockGuard, LockKey, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost,
     ReleaseOutcome, Ticket, distributed_lock,
 };
 
@@ -888,6 +888,10 @@ fn calls_that_do_not_wait_for_their_release_are_in_order(backend: &Backend) {
     if is_counted {
         kinds.push(|locks| locks.lock("{k}b").shared());
         kinds.push(|locks| locks.lock("{k}b").permits(2));
+        kinds.push(|locks| {
+            let others = [LockKey::exclusive("{k}a"), LockKey::permits("c", 2), LockKey::exclusive("d")];
+            locks.lock_all(others.into_iter().chain([LockKey::shared("{k}b")]))
+        });
     }
     let fence = |guard: &LockGuard| guard.fencing_token_of("{k}b").unwrap();
     let mut last = 0;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, Quorum, RedisServer, SECOND, connect, eventually, runtime, within};
-use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
+use redlocked::{LockError, LockKey, LockManager, ReleaseOutcome, distributed_lock};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -146,6 +146,10 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     let renewed = locks.lock("renewed").ttl(SECOND).acquire_blocking().unwrap();
     let longer = locks.lock("longer").ttl(10 * SECOND).acquire_blocking().unwrap();
     let several = locks.lock_all(["a", "b"]).ttl(MINUTE).acquire_blocking().unwrap();
+    let mixed = |shared, permits, alone: &str| {
+        [LockKey::shared(shared), LockKey::permits(permits, 3), LockKey::exclusive(alone)]
+    };
+    let of_kinds = locks.lock_all(mixed("s", "t", "u")).ttl(MINUTE).acquire_blocking().unwrap();
     let kept = locks.lock("kept").ttl(MINUTE).min_hold(3 * SECOND).acquire_blocking().unwrap();
     let taken_away = locks.lock("taken-away").ttl(MINUTE).acquire_blocking().unwrap();
     let waited_for = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
@@ -161,6 +165,8 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     assert_full(others.lock("free").wait(LIMIT).run_value_blocking(|_| ()));
     assert_full(others.lock("k").wait(LIMIT).run_value_blocking(|_| ()));
     assert_full(others.lock_all(["c", "d"]).acquire_blocking());
+    assert_full(others.lock_all(mixed("v", "w", "x")).wait(LIMIT).acquire_blocking());
+    assert_full(others.lock_all(mixed("x", "w", "v")).acquire_blocking());
     assert_full(unfenced_of(&others, "free"));
     assert!(start.elapsed() < LIMIT, "at once");
 
@@ -173,6 +179,7 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     assert!(others.force_release_blocking("taken-away").unwrap().is_some());
     eventually("the holder hears of it", || !taken_away.is_held());
     assert_eq!(several.release_blocking(), Ok(ReleaseOutcome::Released));
+    assert_eq!(of_kinds.release_blocking(), Ok(ReleaseOutcome::Released));
     assert_eq!(kept.release_blocking(), Ok(ReleaseOutcome::Kept));
     assert_eq!(server.run::<i32>("EXISTS lock:a lock:b lock:taken-away"), 0);
     assert!(pttl("kept") <= 3_001);

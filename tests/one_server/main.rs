@@ -74,6 +74,7 @@ mod leader;
 mod limit;
 mod many_keys;
 mod mark;
+mod mixed_keys;
 mod older_data;
 mod on_lost;
 mod one_call;

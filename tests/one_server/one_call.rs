@@ -1,8 +1,8 @@
 //! Several keys taken in one call: how many commands the server counts, and which keys are left
 //! when the caller is dropped, the answer is lost, or a key is busy.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use kit::{
     LIMIT, Proxy, RedisCluster, RedisServer, Requests, SECOND, connect, dropped_before_its_reply, eventually,
     owns, unique,
 };
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
 /// Loads every script into the server.
 fn warm(locks: &LockManager) {
@@ -346,6 +346,11 @@ impl Dice {
         (self.0 >> 33) % limit
     }
 
+    /// How many may hold a key together, 0 for any number, and for how many the caller counts.
+    fn kind(&mut self) -> (u32, u32) {
+        [(1, 1), (1, 1), (1, 1), (0, 1), (0, 1), (2, 1), (3, 2)][usize::try_from(self.below(7)).unwrap()]
+    }
+
     /// Some of the keys, in any order.
     fn pick(&mut self, keys: &[String]) -> Vec<usize> {
         let mut picked: Vec<usize> = (0..keys.len()).filter(|_| self.below(2) == 0).collect();
@@ -365,11 +370,20 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a
-/// loop. No two callers hold one key, and no caller waits forever, nor for a ttl, as it would for
-/// a lock that was never released.
+/// What those allow that are inside one key, and for how many each counts.
+type Inside = Mutex<Vec<(u32, u32)>>;
+
+/// No more are inside than each of them allows.
+fn is_allowed(inside: &[(u32, u32)]) -> bool {
+    let count: u32 = inside.iter().map(|(_, takes)| takes).sum();
+    inside.iter().all(|(allows, _)| *allows == 0 || count <= *allows)
+}
+
+/// For some seconds, many callers take random keys of random kinds in random order while `meanwhile`
+/// runs in a loop. No more callers hold a key than each of them allows, and no caller waits forever,
+/// nor for a ttl, as it would for a lock that was never released.
 fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
-    let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());
+    let inside: Arc<Vec<Inside>> = Arc::new(keys.iter().map(|_| Mutex::default()).collect());
     let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         for number in 0..12_usize {
@@ -380,7 +394,13 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
                 while !over.load(Ordering::SeqCst) {
                     let picked = dice.pick(keys);
                     let wait = if dice.below(4) == 0 { Duration::from_millis(dice.below(30)) } else { LIMIT };
-                    let request = locks.lock_all(picked.iter().map(|key| &keys[*key])).wait(wait);
+                    let picked: Vec<_> = picked.into_iter().map(|key| (key, dice.kind())).collect();
+                    let named = |(key, (allows, takes)): &(usize, (u32, u32))| match *allows {
+                        0 => LockKey::shared(&keys[*key]),
+                        1 => LockKey::exclusive(&keys[*key]),
+                        permits => LockKey::permits(&keys[*key], permits).take(*takes),
+                    };
+                    let request = locks.lock_all(picked.iter().map(named)).wait(wait);
                     let outcome = request.acquire_blocking();
                     let guard = match outcome {
                         Ok(guard) => guard,
@@ -391,12 +411,16 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
                             continue;
                         }
                     };
-                    for key in &picked {
-                        assert!(!inside[*key].swap(true, Ordering::SeqCst), "another caller is inside");
+                    for (key, kind) in &picked {
+                        let mut inside = inside[*key].lock().unwrap();
+                        inside.push(*kind);
+                        assert!(is_allowed(&inside), "too many are inside: {inside:?}");
                     }
                     thread::yield_now();
-                    for key in &picked {
-                        inside[*key].store(false, Ordering::SeqCst);
+                    for (key, kind) in &picked {
+                        let mut inside = inside[*key].lock().unwrap();
+                        let at = inside.iter().position(|other| other == kind).unwrap();
+                        inside.swap_remove(at);
                     }
                     drop(guard);
                     done.fetch_add(1, Ordering::SeqCst);

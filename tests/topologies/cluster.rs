@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, unique};
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
 fn connect(cluster: &RedisCluster) -> LockManager {
     LockManager::connect_blocking(cluster.url()).unwrap()
@@ -75,7 +75,12 @@ fn several_keys_lie_on_several_nodes() {
     let prefix = unique("several:");
     let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
     let keys: Vec<String> = (0..20).map(|number| number.to_string()).collect();
-    let guard = a.lock_all(&keys).acquire_blocking().unwrap();
+    let of_kind = |(number, key): (usize, &String)| match number % 4 {
+        0 => LockKey::shared(key),
+        1 => LockKey::permits(key, 3),
+        _ => LockKey::exclusive(key),
+    };
+    let guard = a.lock_all(keys.iter().enumerate().map(of_kind)).acquire_blocking().unwrap();
     assert_eq!(cluster.keys_of(&prefix).iter().filter(|name| !name.contains('%')).count(), 20);
     for key in &keys {
         assert!(b.lock(key).acquire_blocking().unwrap_err().is_busy(), "{key}");

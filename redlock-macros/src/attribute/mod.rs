@@ -15,7 +15,7 @@ use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
-use self::keys::Key;
+use self::keys::{Key, ListedKey};
 use self::length::Length;
 use self::options::{FLAGS, OPTIONS, elsewhere, hint, meant};
 use self::permits::Permits;
@@ -30,7 +30,7 @@ use crate::variables::find;
 pub(crate) struct LockArgs {
     /// Exactly one of `key` and `keys` is set, unless there is an error.
     pub(crate) key: Option<Key>,
-    pub(crate) keys: Option<Vec<Key>>,
+    pub(crate) keys: Option<Vec<ListedKey>>,
     /// The word itself, for its span.
     pub(crate) constant_key: Option<Ident>,
     /// The word itself, for its span.
@@ -78,7 +78,7 @@ impl LockArgs {
     }
 
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &Key> {
-        self.key.iter().chain(self.keys.iter().flatten())
+        self.key.iter().chain(self.keys.iter().flatten().map(|listed| &listed.key))
     }
 
     /// The keys, and the request that the key stands for.
@@ -109,7 +109,9 @@ impl LockArgs {
             Some(Length::Expr(expr)) => Some(&**expr),
             _ => None,
         });
-        let permits = [&self.permits, &self.take].into_iter().flatten().filter_map(Permits::expression);
+        let of_keys = self.keys.iter().flatten().flat_map(|listed| listed.kind.amounts());
+        let permits = [&self.permits, &self.take].into_iter().flatten().chain(of_keys);
+        let permits = permits.filter_map(Permits::expression);
         let rate = self.rate.as_ref().and_then(Rate::expression);
         lengths.chain(permits).chain(rate).chain(&self.tick_at)
     }
@@ -248,6 +250,12 @@ impl Draft {
             args.krate = Some(value::crate_path(input)?);
             return Ok(());
         }
+        if text == "keys"
+            && let Some(keys) = keys::keys_of_kinds(input, errors)
+        {
+            args.keys = Some(keys);
+            return Ok(());
+        }
         if let Some(error) = recovery::mistake(&text, input) {
             return Err(error);
         }
@@ -335,7 +343,7 @@ impl Draft {
             self.args
                 .key
                 .iter_mut()
-                .chain(self.args.keys.iter_mut().flatten())
+                .chain(self.args.keys.iter_mut().flatten().map(|listed| &mut listed.key))
                 .for_each(|key| *key = Key::Broken);
         }
         self.args
@@ -373,7 +381,8 @@ fn other_key(option: &str) -> Option<&'static str> {
 mod tests {
     use quote::ToTokens as _;
 
-    use super::{Errors, Key, Length, LockArgs};
+    use super::keys::KeyKind;
+    use super::{Errors, Key, Length, ListedKey, LockArgs, Permits};
 
     /// The arguments and each error.
     fn parse(text: &str) -> (LockArgs, Vec<String>) {
@@ -443,6 +452,78 @@ mod tests {
             assert!(errors.is_empty(), "{text}: {errors:?}");
             assert!(args.key.is_none());
             assert_eq!(args.keys.map(|keys| keys.len()), Some(length), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_keys_of_several_kinds() {
+        let shown = |permits: &Permits| match permits {
+            Permits::Number(number, _) => number.to_string(),
+            Permits::Expr(expr) => expr.to_token_stream().to_string(),
+        };
+        let kind = |listed: &ListedKey| match &listed.kind {
+            KeyKind::Exclusive => "exclusive".to_owned(),
+            KeyKind::Shared => "shared".to_owned(),
+            KeyKind::Permits { permits, take: None } => shown(permits),
+            KeyKind::Permits { permits, take: Some(take) } => {
+                format!("{} of {}", shown(take), shown(permits))
+            }
+        };
+        for (text, kinds) in [
+            ("[shared \"a:{b}\"]", vec!["shared"]),
+            ("[shared \"a:{b}\", \"a:{c}\",]", vec!["shared", "exclusive"]),
+            ("[permits(5) \"a\", shared name, shared format!(\"{}\", a)]", vec!["5", "shared", "shared"]),
+            ("[permits({ limit }) self.key, permits(a.b, take = 3,) \"b\"]", vec!["limit", "3 of a . b"]),
+            ("[permits(1,) \"a\", if a { b } else { c }]", vec!["1", "exclusive"]),
+            ("[shared r#name, f::<A, B>(c)]", vec!["shared", "exclusive"]),
+            // Not words, but keys.
+            ("[shared, permits]", vec!["exclusive", "exclusive"]),
+            ("[shared(a), permits(b), shared.a, shared::A, shared!(\"a\")]", vec!["exclusive"; 5]),
+            ("[shared \"a\", shared]", vec!["shared", "exclusive"]),
+        ] {
+            let (args, errors) = parse(&format!("keys = {text}, wait = \"1s\""));
+            assert!(errors.is_empty(), "{text}: {errors:?}");
+            let found = args.keys.iter().flatten().map(kind).collect::<Vec<_>>();
+            assert_eq!(found, kinds, "{text}");
+            assert!(args.wait.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_the_kind_of_a_key() {
+        for (text, hints) in [
+            ("[read \"a\", \"b\"]", vec!["unknown kind of a key `read`, did you mean `shared`?"]),
+            ("[semaphore(5) \"a\"]", vec!["unknown kind of a key `semaphore`, did you mean `permits(5)`?"]),
+            ("[exclusive \"a\"]", vec!["a key without a word is exclusive: remove `exclusive`"]),
+            ("[shared \"a\", write \"b\"]", vec!["a key without a word is exclusive: remove `write`"]),
+            ("[permits \"a\"]", vec!["write `permits(5) \"...\"`"]),
+            ("[permits() \"a\"]", vec!["say how many may hold the key together: write `permits(5)`"]),
+            ("[shared(5) \"a\"]", vec!["`shared` has no number"]),
+            ("[permits(0) \"a\"]", vec!["`permits(0)` lets nobody in: give at least 1"]),
+            ("[permits(10001) \"a\"]", vec!["`permits(10001)` is too many: the most is 10000"]),
+            ("[permits(\"5\") \"a\"]", vec!["a number has no quotes: write `permits(5)`"]),
+            ("[permits(5, take = 0) \"a\"]", vec!["`take = 0` is no permit: give at least 1"]),
+            ("[permits(5, 2) \"a\"]", vec!["expected `take = 2`"]),
+            ("[permits(5, taken = 2) \"a\"]", vec!["expected `take = 2`"]),
+            ("[shared \"a\" \"b\"]", vec!["a comma is missing before this key"]),
+            ("[shared \"a\" shared \"b\", \"c\"]", vec!["a comma is missing before this key"]),
+            ("[shared \"a\", b c]", vec!["a comma is missing before this key"]),
+            ("[shared \"a:{b}\", \"a:{b}\"]", vec!["`a:{b}` is in the list twice"]),
+            (
+                "[shared 5, permits(0) \"a\", [\"b\"]]",
+                vec!["found an integer", "lets nobody in", "found a list"],
+            ),
+            ("[shared \"a:{}\"], ttl = 1", vec!["names no argument", "found an integer"]),
+            ("[shared(\"a\"), \"b\"]", vec!["a kind stands in front of its key: write `shared \"a\"`"]),
+            ("[shared \"a\"] ttl = 1", vec!["before this option", "found an integer"]),
+        ] {
+            let (_, mut errors) = parse(&format!("keys = {text}"));
+            assert_eq!(errors.len(), hints.len(), "{text}: {errors:?}");
+            for hint in hints {
+                let found = errors.iter().position(|error| error.contains(hint));
+                assert!(found.is_some(), "{text}: {errors:?}");
+                errors.swap_remove(found.unwrap_or_default());
+            }
         }
     }
 
@@ -542,6 +623,9 @@ mod tests {
                 "key = \"u:{user[\" id \"]}\", ttl = 1",
                 vec!["write `key = redlocked::key!(\"u:{}\", user[\"id\"])`", "found an integer"],
             ),
+            ("key = shared \"a\", ttl = 1", vec!["write `key = \"a\", shared`", "found an integer"]),
+            ("key = permits(5) \"a\"", vec!["write `key = \"a\", permits = 5`"]),
+            ("key = exclusive \"a\"", vec!["write `key = \"a\"`"]),
             ("keys = [\"a:{a}\" \"b:{b}\"]", vec!["a comma is missing before this key"]),
             ("keys = [\"a:{a}\" name, f(x)]", vec!["a comma is missing before this key"]),
             ("keys = [a b], ttl = 1", vec!["a comma is missing before this key", "found an integer"]),

@@ -8,6 +8,7 @@ use syn::parse::discouraged::Speculative as _;
 use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 
 use super::duration;
+use super::keys::{self, MISSING_COMMA};
 use super::options::{DURATIONS, OPTIONS};
 
 /// The error for a value of `option` that is cut off, lacks its quotes or has more than belongs to
@@ -20,7 +21,7 @@ pub(super) fn mistake(option: &str, input: ParseStream) -> Option<Error> {
         }
         "guard" if is_typed => Some(typed_guard(input)),
         "key" if is_typed => Some(unquoted_template(input)),
-        "key" => cut_in_two(input).or_else(|| with_arguments(input)),
+        "key" => keys::kind_of_one_key(input).or_else(|| cut_in_two(input)).or_else(|| with_arguments(input)),
         "keys" => missing_comma(input),
         _ if DURATIONS.contains(&option) => unquoted_duration(input),
         _ => None,
@@ -174,7 +175,7 @@ fn missing_comma(input: ParseStream) -> Option<Error> {
     let second =
         tokens.windows(2).find(|pair| ends(&pair[0]) && starts(&pair[1])).map(|pair| pair[1].clone())?;
     input.parse::<TokenTree>().ok()?;
-    Some(Error::new_spanned(second, "a comma is missing before this key"))
+    Some(Error::new_spanned(second, MISSING_COMMA))
 }
 
 /// The error for `guard = lock: LockGuard`.

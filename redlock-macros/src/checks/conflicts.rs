@@ -6,6 +6,7 @@ use syn::{
     Expr, GenericArgument, Ident, PathArguments, PathSegment, ReturnType, Signature, Type, TypeReference,
 };
 
+use crate::attribute::keys::KeyKind;
 use crate::attribute::length::Length;
 use crate::attribute::permits::Permits;
 use crate::attribute::rate::Rate;
@@ -64,23 +65,23 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
                 "`take` says how many of the `permits` a caller takes: write `permits = 10`, too, or remove `take`",
             );
         }
-        (Some(Permits::Number(take, value)), Some(Permits::Number(permits, _))) if take > permits => {
-            errors.at(
-                value,
-                format!(
-                    "nobody can take {take} of {permits} permits: take {permits} at most, or raise `permits`"
-                ),
-            );
-        }
+        (Some(take), Some(permits)) => more_than_there_are(take, permits, errors),
         _ => {}
     }
+    for listed in args.keys.iter().flatten() {
+        if let KeyKind::Permits { permits, take: Some(take) } = &listed.kind {
+            more_than_there_are(take, permits, errors);
+        }
+    }
     if args.keys.is_some() {
-        let subject = "several keys are held by one caller alone";
+        let subject = "each key of a list says by itself who may hold it";
         if let Some(shared) = &args.shared {
-            errors.at(shared, format!("{subject}: remove `shared`, or lock one `key`"));
+            errors
+                .at(shared, format!("{subject}: write `keys = [shared \"...\", ...]`, and remove `shared`"));
         }
         if let Some(permits) = &args.permits {
-            errors.at(permits.value(), format!("{subject}: remove `permits`, or lock one `key`"));
+            let advice = "write `keys = [permits(5) \"...\", ...]`, and remove `permits`";
+            errors.at(permits.value(), format!("{subject}: {advice}"));
         }
     }
     if let Some(once) = &args.once {
@@ -94,6 +95,16 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
             "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
              remove `on_busy`",
         );
+    }
+}
+
+/// Refuses to take more permits than there are.
+fn more_than_there_are(take: &Permits, permits: &Permits, errors: &mut Errors) {
+    if let (Permits::Number(take, value), Permits::Number(permits, _)) = (take, permits)
+        && take > permits
+    {
+        let most = format!("take {permits} at most, or raise `permits`");
+        errors.at(value, format!("nobody can take {take} of {permits} permits: {most}"));
     }
 }
 

@@ -1,7 +1,5 @@
 //! The request for the lock: its keys, its manager and its options.
 
-use std::slice;
-
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
@@ -9,7 +7,7 @@ use syn::spanned::Spanned as _;
 use syn::{Expr, Ident};
 
 use crate::attribute::LockArgs;
-use crate::attribute::keys::Key;
+use crate::attribute::keys::{Key, KeyKind, ListedKey};
 use crate::attribute::length::Length;
 use crate::attribute::permits::Permits;
 use crate::attribute::rate::Rate;
@@ -49,20 +47,19 @@ impl Request<'_> {
     //              let key = KeyTemplate::new();
     //              lock_all([key.render(…), key.render(…)], &CallSite { … }).with_options().ttl(limit)
     //          };
+    //
+    // Output:  lock_all([LockKey::shared(key.render(…)), LockKey::exclusive(key.render(…))], &CallSite { … })
     pub(super) fn tokens(self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, lock, key, .. } = self;
         let span = Span::mixed_site();
-        let (method, names, keys) = match (&args.key, &args.keys) {
-            (_, Some(keys)) => {
-                let names = keys.iter().map(|key| self.name("key", key, errors)).collect::<Vec<_>>();
-                ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
-            }
-            (Some(key), None) => ("lock", self.name("key", key, errors), slice::from_ref(key)),
+        let (method, names) = match (&args.key, &args.keys) {
+            (_, Some(keys)) => ("lock_all", self.list(keys, errors)),
+            (Some(key), None) => ("lock", self.name("key", key, errors)),
             // Only after an error: the output is not used.
-            (None, None) => ("lock", TokenStream::new(), [].as_slice()),
+            (None, None) => ("lock", TokenStream::new()),
         };
         let (constants, calls) = self.options();
-        let site = self.site(keys, &constants);
+        let site = self.site(&constants);
         let mut request = if let Some(manager) = &args.manager {
             let method = Ident::new(&format!("{method}_with"), span);
             with_manager(
@@ -121,6 +118,29 @@ impl Request<'_> {
         request
     }
 
+    /// Several keys: strings, or `LockKey`s if not all of them are exclusive.
+    fn list(self, keys: &[ListedKey], errors: &mut Errors) -> TokenStream {
+        let Self { krate, .. } = self;
+        let span = Span::mixed_site();
+        let are_exclusive = keys.iter().all(|listed| matches!(listed.kind, KeyKind::Exclusive));
+        let keys = keys.iter().map(|ListedKey { key, kind }| {
+            let name = self.name("key", key, errors);
+            match kind {
+                KeyKind::Exclusive if are_exclusive => name,
+                KeyKind::Exclusive => quote_spanned!(span=> #krate::LockKey::exclusive(#name)),
+                KeyKind::Shared => quote_spanned!(span=> #krate::LockKey::shared(#name)),
+                KeyKind::Permits { permits, take } => {
+                    let take =
+                        take.as_ref().map(Permits::tokens).map(|take| quote_spanned!(span=> .take(#take)));
+                    let permits = permits.tokens();
+                    quote_spanned!(span=> #krate::LockKey::permits(#name, #permits) #take)
+                }
+            }
+        });
+        let keys = keys.collect::<Vec<_>>();
+        quote_spanned!(span=> [#(#keys),*])
+    }
+
     /// One key, or the request that it stands for, as a `String`. `function` makes it of an expression.
     fn name(self, function: &str, name: &Key, errors: &mut Errors) -> TokenStream {
         let Self { krate, key, .. } = self;
@@ -143,11 +163,11 @@ impl Request<'_> {
 
     // Output: &CallSite { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}",
     // fenced: false, options: &[…] }
-    fn site(self, keys: &[Key], constants: &[TokenStream]) -> TokenStream {
+    fn site(self, constants: &[TokenStream]) -> TokenStream {
         let Self { args, krate, .. } = self;
         let span = Span::mixed_site();
         let function = format!("::{}", self.function.unraw());
-        let template = template(keys);
+        let template = template(&args.all_keys().collect::<Vec<_>>());
         let fenced = args.binding().is_some();
         quote_spanned! {span=>
             &#krate::__private::CallSite {
@@ -245,8 +265,8 @@ impl Request<'_> {
 
 /// The templates as they are written, with a `*` for a key that is an expression; empty if all are
 /// expressions.
-fn template(keys: &[Key]) -> String {
-    let text = |key: &Key| match key {
+fn template(keys: &[&Key]) -> String {
+    let text = |key: &&Key| match key {
         Key::Template(template) => template.text(),
         Key::Expr(_) | Key::Broken => "*".to_owned(),
     };

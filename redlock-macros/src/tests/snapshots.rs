@@ -49,6 +49,19 @@ fn keys() {
 }
 
 #[test]
+fn keys_of_several_kinds() {
+    compare(
+        "keys_of_several_kinds",
+        quote!(keys = [shared "rate", "account:{from}", permits(limit, take = 2) "bank:{bank}"], wait = "5s"),
+        quote! {
+            async fn transfer(from: u64, bank: &str, limit: u32) -> Result<(), BankError> {
+                bank::transfer(from, bank).await
+            }
+        },
+    );
+}
+
+#[test]
 fn sync_keys() {
     compare(
         "sync_keys",

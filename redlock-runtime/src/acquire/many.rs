@@ -25,21 +25,29 @@ use crate::base::telemetry::Events;
 use crate::engine::command::{Command, NewAttempt, WaitDeadline};
 use crate::engine::multi_key::MAX_KEYS;
 use crate::guard::LockGuard;
+use crate::lock_key::LockKey;
 use crate::manager::LockManager;
-use crate::options::Options;
+use crate::options::{Options, Sharing};
 use crate::reentrancy::HeldLock;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {
     manager: LockManager,
     options: Options,
-    /// The keys in order, each once, with the outer lock of a nested caller.
-    keys: Vec<(Arc<str>, Option<HeldLock>)>,
+    /// The keys in order, each once.
+    keys: Vec<WantedKey>,
     deadline: WaitDeadline,
     /// The locks on the first keys.
     taken: Vec<Taken>,
     /// The attempts at the next keys, which one call asked for.
     asked: VecDeque<AcquireOne>,
+}
+
+struct WantedKey {
+    key: Arc<str>,
+    sharing: Sharing,
+    /// The lock of a nested caller that holds it.
+    outer: Option<HeldLock>,
 }
 
 struct Taken {
@@ -50,7 +58,11 @@ struct Taken {
 
 impl AcquireAll {
     /// Checks the request; sends nothing.
-    pub(super) fn new(manager: LockManager, options: Options, keys: Vec<String>) -> Result<Self, LockError> {
+    pub(super) fn new(
+        manager: LockManager,
+        mut options: Options,
+        keys: Vec<LockKey>,
+    ) -> Result<Self, LockError> {
         if keys.is_empty() {
             let reason = "the list of keys is empty: name at least one".into();
             return Err(LockError::InvalidRequest { key: "[]".into(), reason });
@@ -58,10 +70,11 @@ impl AcquireAll {
         options.check_of_several()?;
         let keys = keys
             .into_iter()
-            .map(|key| {
+            .map(|LockKey { key, sharing }| {
+                options.sharing = sharing;
                 let key = options.check(&manager, key)?;
                 let outer = options.joins(&manager, &key)?;
-                Ok((key, outer))
+                Ok(WantedKey { key, sharing, outer })
             })
             .collect::<Result<_, LockError>>()?;
         let deadline = options.deadline(&manager);
@@ -121,7 +134,7 @@ impl AcquireAll {
 
     /// Names the request in an error that is about all its keys.
     pub(super) fn first_key(&self) -> Option<&Arc<str>> {
-        self.keys.first().map(|(key, _)| key)
+        self.keys.first().map(|WantedKey { key, .. }| key)
     }
 
     /// Asks for the next keys, as many as one call may.
@@ -129,7 +142,7 @@ impl AcquireAll {
         let (engine, process) = (self.manager.engine(), host::process_id());
         let mut first: Option<Arc<str>> = None;
         let mut asks: Vec<NewAttempt> = Vec::new();
-        for (key, outer) in self.keys.iter().skip(self.taken.len()) {
+        for WantedKey { key, sharing, outer } in self.keys.iter().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold, self.options.fenced);
                 self.asked.push_back(acquire);
@@ -137,9 +150,14 @@ impl AcquireAll {
             }
             let name = self.manager.name(key);
             let first = first.get_or_insert_with(|| Arc::clone(&name));
-            if !asks.is_empty() && (asks.len() == MAX_KEYS || !engine.multi_key().allows(first, &name)) {
+            // The script for several keys takes exclusive locks.
+            let is_alone = sharing.limit().is_counted() || self.options.sharing.limit().is_counted();
+            if !asks.is_empty()
+                && (is_alone || asks.len() == MAX_KEYS || !engine.multi_key().allows(first, &name))
+            {
                 break;
             }
+            self.options.sharing = *sharing;
             let after = asks.last().map(|(id, ..)| *id);
             // One try for each key, with as much time for the answer.
             let deadline =
@@ -175,7 +193,8 @@ impl AcquireAll {
     /// once.
     fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
-        let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());
+        let is_outer =
+            self.keys.iter().any(|WantedKey { key, outer, .. }| key == lost.key() && outer.is_some());
         let is_late = self.deadline.gives_up_at.is_some_and(|at| at <= self.manager.engine().now());
         if is_outer || is_late || self.deadline.one_try {
             return Err(lost.lost());
@@ -200,7 +219,7 @@ impl Drop for AcquireAll {
 
 impl fmt::Debug for AcquireAll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = self.keys.iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let keys = self.keys.iter().map(|WantedKey { key, .. }| key).collect::<Vec<_>>();
         f.debug_struct("AcquireAll")
             .field("keys", &keys)
             .field("taken", &self.taken.len())

@@ -17,12 +17,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::base::error::LockError;
-use crate::base::one_or_many::OneOrMany;
 use crate::base::telemetry;
 use crate::block_on::block_on_until;
 use crate::engine::command::WaitDeadline;
 use crate::engine::handle::Engine;
 use crate::guard::LockGuard;
+use crate::lock_key::Keys;
 use crate::manager::LockManager;
 use crate::reentrancy::HeldLock;
 use crate::request::LockRequest;
@@ -173,7 +173,7 @@ impl LockRequest {
         // The engine keeps the limit, and its error says why the lock was not acquired. The caller
         // keeps it when the engine is too busy. Of several keys that get one try, each has its own
         // limit.
-        let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, OneOrMany::One(_)));
+        let limit = gives_up_at.filter(|_| !one_try || self.keys.is_one());
         let last_answer = if one_try { Duration::ZERO } else { manager.io_timeout() };
         let limit = limit.map(|at| at.after(last_answer).after(ENGINE_IS_LATE));
         let engine = Arc::clone(manager.engine());
@@ -215,11 +215,11 @@ impl LockRequest {
             None => LockManager::global()?,
         };
         if caller == Caller::Task && manager.engine().is_beside_a_paused_clock() {
-            let key = self.keys.as_slice().first().map(|key| key.as_str().into());
+            let key = self.keys.first().map(Into::into);
             return Err(LockError::Misconfigured { key, reason: PAUSED.into() });
         }
         match self.keys {
-            OneOrMany::One(key) => {
+            Keys::One(key) => {
                 let key = self.options.check(&manager, key)?;
                 let acquire = match self.options.joins(&manager, &key)? {
                     Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold, self.options.fenced),
@@ -227,7 +227,7 @@ impl LockRequest {
                 };
                 Ok(AcquireState::One(acquire))
             }
-            OneOrMany::Many(keys) => {
+            Keys::Many(keys) => {
                 Ok(AcquireState::Many(Box::new(AcquireAll::new(manager, self.options, *keys)?)))
             }
         }
@@ -287,7 +287,8 @@ impl Acquire {
     fn poll_as(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         let Self { state, wait } = self;
         if let AcquireState::New(LockRequest { keys, options, .. }) = state {
-            options.call = wait.begins(keys.as_slice(), &options.origin, options.sharing.limit());
+            let limit = keys.least(options.sharing.limit());
+            options.call = wait.begins(keys.texts(), &options.origin, limit);
         }
         let polled = {
             let _span = wait.enter();

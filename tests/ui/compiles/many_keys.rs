@@ -39,13 +39,30 @@ fn no_result(keys: u64, lock: u64) -> Option<u64> {
     Some(keys + lock)
 }
 
+#[distributed_lock(keys = [shared "rate:{day}", "account:{from}", permits(5) "bank", permits(limit, take = 2) AUDIT, shared r#name])]
+async fn mixed(day: u32, from: u64, limit: u32, r#name: &str) -> Result<u64, LockError> {
+    Ok(from + u64::from(day + limit))
+}
+
+macro_rules! of_kinds {
+    ($name:ident, $key:literal, $other:expr, $limit:expr) => {
+        #[distributed_lock(keys = [shared $key, permits($limit) $other], constant_key)]
+        fn $name() -> Result<(), LockError> {
+            Ok(())
+        }
+    };
+}
+
+of_kinds!(from_a_macro, "a", concat!("b", "c"), 3 + 4);
+
 fn send<T: Send>(value: T) -> T {
     value
 }
 
 #[test]
 fn compiles() {
-    let _ = (Bank::audit, one_in_a_list, no_result);
+    let _ = (Bank::audit, one_in_a_list, no_result, from_a_macro);
     drop(send(all_kinds(String::new())));
+    drop(send(mixed(1, 2, 3, "")));
     let _ = |bank: &Bank, account: &Account| drop(send(bank.transfer(account, account)));
 }

@@ -171,7 +171,12 @@ impl Wait {
         }
     }
 
-    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> WaitReporter {
+    pub(crate) fn begins<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a str>,
+        origin: &Origin,
+        limit: Limit,
+    ) -> WaitReporter {
         WaitReporter {
             #[cfg(feature = "metrics")]
             metrics: self.metrics.begins(origin, limit),

@@ -67,8 +67,9 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(keys: &[String], origin: &Origin) -> Self {
-        Self { origin: origin.clone(), key: keys.join(", ").into(), since: Moment::now() }
+    fn new<'a>(keys: impl Iterator<Item = &'a str>, origin: &Origin) -> Self {
+        let key = keys.collect::<Vec<_>>().join(", ").into();
+        Self { origin: origin.clone(), key, since: Moment::now() }
     }
 
     fn function(&self) -> Option<&str> {
@@ -84,7 +85,12 @@ impl Wait {
         Self { caller: Span::current(), span: Span::none(), subject: None }
     }
 
-    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin, limit: Limit) -> SharedWaitSpan {
+    pub(super) fn begins<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a str>,
+        origin: &Origin,
+        limit: Limit,
+    ) -> SharedWaitSpan {
         // A future that was made outside all spans belongs to the one that polls it.
         if self.caller.is_none() {
             self.caller = Span::current();

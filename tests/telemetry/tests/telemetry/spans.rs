@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use kit::{RedisServer, connect, eventually, unique};
-use redlocked::{LockError, LockErrorKind, LockManager, distributed_lock};
+use redlocked::{LockError, LockErrorKind, LockKey, LockManager, distributed_lock};
 use tracing::{Instrument, Level, info, info_span};
 
 use crate::seen::{SeenSpan, all_text, events, spans, subscribe};
@@ -164,6 +164,19 @@ async fn several_keys_are_one_wait_and_one_hold() {
     let keys = [format!("{key}:a"), format!("{key}:b")];
     drop(locks.lock_all(&keys).acquire().await.unwrap());
     assert_eq!(closed(&keys.join(", ")), ["lock_wait(acquired) < -", "lock_hold(released) < -"]);
+    // The strictest of their kinds.
+    let kinds: [(fn(String) -> LockKey, fn(String) -> LockKey, &str); 3] = [
+        (LockKey::shared, LockKey::exclusive, "exclusive"),
+        (|key| LockKey::permits(key, 5), LockKey::shared, "permits"),
+        (LockKey::shared, LockKey::shared, "shared"),
+    ];
+    for (one, two, kind) in kinds {
+        let [a, b] = ["a", "b"].map(|end| format!("{key}:{kind}:{end}"));
+        let joined = format!("{a}, {b}");
+        drop(locks.lock_all([one(a), two(b)]).acquire().await.unwrap());
+        assert!(spans(&joined).iter().all(|span| field(span, "kind") == kind), "{kind}");
+        assert_eq!(spans(&joined).len(), 2);
+    }
 }
 
 #[tokio::test]

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(sequences_dropped(&mut queue, Action::ExpireLater, 2), [0; 0]);
         assert_eq!(sequences_dropped(&mut queue, Action::Release, 3), [1]);
         assert_eq!(sequences_dropped(&mut queue, Action::Release, 4), [0; 0]);
-        // The same release, which is sent again.
+        // A release that is sent again.
         let again = Deferred { id: 4, ..deferred(5, Action::Release, "a", now) };
         assert_eq!(sequences(&queue.defer(again)), [4]);
         let served = deferred(6, Action::Release, "a", now);
