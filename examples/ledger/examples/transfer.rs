@@ -1,6 +1,7 @@
 //! Money between accounts, in all directions at once: each transfer locks both of its accounts. A
 //! transfer from 1 to 2 and one from 2 to 1 do not deadlock, because every call takes its locks in
-//! the same order.
+//! the same order. All transfers share the books, and an audit has them alone: it never sees money that
+//! is on its way.
 //!
 //! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
 
@@ -23,18 +24,33 @@ struct Bank {
 
 impl Bank {
     /// False when there is too little money. No other transfer reads or writes these two balances
-    /// meanwhile.
-    #[distributed_lock(keys = ["account:{from}", "account:{to}"], wait = "30s", manager = self.locks)]
+    /// meanwhile, and no audit runs.
+    #[distributed_lock(
+        keys = [shared "books", "account:{from}", "account:{to}"],
+        wait = "30s",
+        manager = self.locks
+    )]
     async fn transfer(&self, from: u32, to: u32, amount: i64) -> Result<bool, Failure> {
         let (source, target) = (self.balance(from).await?, self.balance(to).await?);
         if source < amount {
             return Ok(false);
         }
-        // A real transfer would call another service here; other transfers run meanwhile.
-        tokio::task::yield_now().await;
         self.set_balance(from, source - amount).await?;
+        // A real transfer would call another service here. Other transfers run meanwhile; an audit would
+        // miss the money that is on its way.
+        tokio::task::yield_now().await;
         self.set_balance(to, target + amount).await?;
         Ok(true)
+    }
+
+    /// The sum of all accounts. No transfer runs meanwhile.
+    #[distributed_lock(key = "books", constant_key, wait = "30s", manager = self.locks)]
+    async fn audit(&self) -> Result<i64, Failure> {
+        let mut sum = 0;
+        for account in 1..=3 {
+            sum += self.balance(account).await?;
+        }
+        Ok(sum)
     }
 
     async fn balance(&self, account: u32) -> Result<i64, Failure> {
@@ -62,8 +78,12 @@ async fn main() -> Result<(), Failure> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
     let bank = Arc::new(Bank { locks: LockManager::connect(&url).await?, table });
 
-    let mut transfers = JoinSet::new();
+    let (mut transfers, mut audits) = (JoinSet::new(), JoinSet::new());
     for round in 0..50 {
+        if round % 10 == 5 {
+            let bank = Arc::clone(&bank);
+            audits.spawn(async move { bank.audit().await });
+        }
         for (from, to) in [(1, 2), (2, 1), (2, 3), (3, 2), (3, 1), (1, 3)] {
             let bank = Arc::clone(&bank);
             transfers.spawn(async move { bank.transfer(from, to, 30 + round % 7).await });
@@ -73,14 +93,17 @@ async fn main() -> Result<(), Failure> {
     while let Some(transferred) = transfers.join_next().await {
         if transferred?? { done += 1 } else { refused += 1 }
     }
+    let (mut audited, mut right) = (0, 0);
+    while let Some(sum) = audits.join_next().await {
+        audited += 1;
+        right += u32::from(sum?? == 300);
+    }
     println!("on {}:", if url.starts_with("memory:") { "memory://, this process alone" } else { "Redis" });
     println!("{done} transfers, and {refused} refused because there was too little money");
-    let mut sum = 0;
     for account in 1..=3 {
-        let balance = bank.balance(account).await?;
-        println!("account {account} has {balance}");
-        sum += balance;
+        println!("account {account} has {}", bank.balance(account).await?);
     }
-    println!("the sum was 300 and is {sum}");
-    if sum == 300 { Ok(()) } else { Err("money was made or lost".into()) }
+    let sum = bank.audit().await?;
+    println!("the sum was 300 and is {sum}; of {audited} audits in between, {right} found 300");
+    if sum == 300 && right == audited { Ok(()) } else { Err("money was made or lost".into()) }
 }
