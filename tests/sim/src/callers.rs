@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_runtime::simulation::unfenced;
-use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest, ReleaseOutcome};
+use redlock_runtime::{LockError, LockGuard, LockKey, LockManager, LockRequest, ReleaseOutcome};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -20,6 +20,7 @@ use crate::leads;
 use crate::once;
 use crate::oracle::{CallId, nanos};
 use crate::plan::{Call, Gift, Hold, ProcessPlan, TICK, Way, What};
+use crate::room::Want;
 use crate::run::{judge, tell};
 use crate::tickets::{self, Given};
 use crate::ticks;
@@ -167,7 +168,10 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager, given: Option<&Given>) 
     let request = match (hold.keys.as_slice(), given) {
         (_, Some(given)) => locks.redeem(given.ticket.clone()),
         ([one], None) => locks.lock(key(*one)),
-        (several, None) => locks.lock_all(several.iter().map(|number| key(*number))),
+        (several, None) => locks.lock_all(several.iter().map(|number| match hold.want_of(*number) {
+            Want::READER => LockKey::shared(key(*number)),
+            _ => LockKey::exclusive(key(*number)),
+        })),
     };
     if let (true, Some(per)) = (hold.starts, hold.min_hold) {
         let request = request.rate(hold.allows, Duration::from_millis(per)).label(format!("call-{id}"));

@@ -66,6 +66,8 @@ struct Known {
     process: ProcessId,
     keys: Vec<String>,
     want: Want,
+    /// The keys that it has beside readers, whatever it wants of the others.
+    shares: Vec<String>,
     began: u64,
     inherits: bool,
     phase: Phase,
@@ -78,6 +80,13 @@ struct Known {
     is_told_late: bool,
     /// An operator may have taken its place away.
     is_revoked: bool,
+}
+
+impl Known {
+    /// What it wants of one of its keys.
+    fn want_of(&self, key: &str) -> Want {
+        if self.shares.iter().any(|shared| shared == key) { Want::READER } else { self.want }
+    }
 }
 
 impl Known {
@@ -360,6 +369,7 @@ impl Oracle {
             process,
             keys,
             want: self.promises.as_ref().map_or(Want::ALONE, |promises| promises.want(call)),
+            shares: self.promises.as_ref().map_or_else(Vec::new, |promises| promises.shares(call)),
             began: now,
             inherits,
             phase: Phase::Waiting,
@@ -487,9 +497,10 @@ impl Oracle {
         if !is_held {
             return;
         }
-        let (keys, allows) =
-            self.calls.get(&call).map(|known| (known.keys.clone(), known.want.allows)).unwrap_or_default();
-        for key in keys {
+        let wants = |known: &Known| {
+            known.keys.iter().map(|key| (key.clone(), known.want_of(key).allows)).collect::<Vec<_>>()
+        };
+        for (key, allows) in self.calls.get(&call).map(wants).unwrap_or_default() {
             let is_phase_over = self.is_phase_over.remove(&key);
             if allows == 1 {
                 self.is_phase_over.insert(key.clone());
@@ -760,7 +771,7 @@ impl Oracle {
         for (key, mut holders) in inside {
             holders.retain(|(_, known, _)| !self.may_have_lost(key, known));
             holders.sort_by_key(|(_, _, since)| *since);
-            let is_allowed = |permits| allow(holders.iter().map(|(_, known, _)| known.want), permits);
+            let is_allowed = |permits| allow(holders.iter().map(|(_, known, _)| known.want_of(key)), permits);
             let mut within = holders.iter().flat_map(|(_, known, since)| {
                 self.limits_within(key, known.began, *since).collect::<Vec<_>>()
             });
@@ -850,7 +861,7 @@ impl Oracle {
                 && known.began <= waiter.began
         });
         let since = in_front.map(|known| match known.phase {
-            Phase::Waiting => rooms.get(&known.want).copied(),
+            Phase::Waiting => rooms.get(&known.want_of(key)).copied(),
             Phase::Inside { since, .. } => Some(since),
             Phase::Ended { at } => Some(at),
             Phase::Pausing => Some(0),
@@ -862,7 +873,7 @@ impl Oracle {
         let mut found = None;
         for lock in seen {
             let mut rooms = BTreeMap::new();
-            for want in self.calls.values().map(|known| known.want).collect::<BTreeSet<_>>() {
+            for want in self.calls.values().map(|known| known.want_of(&lock.key)).collect::<BTreeSet<_>>() {
                 let place = (lock.key.clone(), want);
                 if lock.room.is_for(want) {
                     rooms.insert(want, *self.room_since.entry(place).or_insert(now));
@@ -891,7 +902,7 @@ impl Oracle {
                                 > passed.max(CLAIM + poll) + slack
                         };
                         // First what is quickly seen.
-                        if rooms.get(&known.want).is_some_and(|since| is_long(*since))
+                        if rooms.get(&known.want_of(&lock.key)).is_some_and(|since| is_long(*since))
                             && self.has_room_since(known, &lock.key, &rooms).is_some_and(is_long)
                         {
                             found = Some(("no waiter sleeps beside a lock with room", *call, &lock.key));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::callers::key;
 use crate::oracle::{CallId, poll_behind};
 use crate::plan::{BodyEnds, Call, Fault, Hold, Plan, Topology, What};
 use crate::room::{Room, Want, allow};
@@ -220,19 +221,28 @@ impl Promises {
         self.hold(call).map_or(Want::ALONE, Hold::want)
     }
 
+    /// The keys that it has beside readers, whatever it wants of the others.
+    #[must_use]
+    pub fn shares(&self, call: CallId) -> Vec<String> {
+        let shares = |hold: &Hold| hold.shares.iter().map(|number| key(*number)).collect();
+        self.hold(call).map_or_else(Vec::new, shares)
+    }
+
     fn allows(&self, call: CallId) -> u32 {
         self.want(call).allows
     }
 
     /// Others may be beside it, at once or after a while.
     fn lets_others_in(&self, call: CallId) -> bool {
-        self.hold(call).is_some_and(|hold| hold.allows != 1 || hold.downgrades.is_some())
+        self.hold(call)
+            .is_some_and(|hold| hold.allows != 1 || hold.downgrades.is_some() || !hold.shares.is_empty())
     }
 
     /// Several may have the lock.
     fn is_shared(&self, key: u8) -> bool {
         let mut calls = (0..self.plan.calls.len()).filter(|call| self.lets_others_in(*call));
-        calls.any(|call| self.only_key(call) == Some(key))
+        let shares = |call: CallId| self.hold(call).is_some_and(|hold| hold.shares.contains(&key));
+        calls.any(|call| self.only_key(call) == Some(key) || shares(call))
     }
 
     fn hold(&self, call: CallId) -> Option<&Hold> {

@@ -16,6 +16,9 @@ pub struct Want {
 }
 
 impl Want {
+    /// The lock beside other readers.
+    pub const READER: Self = Self { allows: 0, takes: 1 };
+
     /// The lock alone.
     pub const ALONE: Self = Self { allows: 1, takes: 1 };
 

@@ -71,6 +71,7 @@ fn with_one_alone(plan: &Plan, call: usize) -> Plan {
     let mut plan = plan.clone();
     if let Some(What::Hold(hold)) = plan.calls.get_mut(call).map(|call| &mut call.what) {
         (hold.allows, hold.takes) = (1, 1);
+        hold.shares.clear();
     }
     plan
 }

@@ -171,6 +171,10 @@ impl Wait {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "tracing"),
+        expect(clippy::needless_pass_by_value, reason = "read with the feature `tracing`")
+    )]
     pub(crate) fn begins<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a str>,

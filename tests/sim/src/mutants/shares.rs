@@ -2,11 +2,21 @@
 
 use super::files::{
     ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, DOWNGRADE_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING,
-    READ_HOLDERS_LUA, RENEW_COUNTED_LUA,
+    LOCK_ALL, READ_HOLDERS_LUA, RENEW_COUNTED_LUA,
 };
 use super::{CAUSE, EXCLUSION, FENCES, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
 
 pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "shared-key-goes-with-others",
+        wrong: "A shared key behind an exclusive one goes in the same call, which takes it alone.",
+        violates: CAUSE,
+        edits: &[edit(
+            LOCK_ALL,
+            "sharing.limit().is_counted() || self.options.sharing.limit().is_counted()",
+            "self.options.sharing.limit().is_counted()",
+        )],
+    },
     Mutant {
         name: "downgrade-frees-the-lock",
         wrong: "A writer that becomes a reader is taken for inside by nobody: the next writer enters.",

@@ -107,6 +107,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
     let max_hold = (min_hold.is_none() && often(random, 20)).then(|| random.u64(10..1_000));
     Hold {
         keys: if several { (0..keys).collect() } else { vec![random.u8(0..keys)] },
+        shares: Vec::new(),
         ttl,
         fenced: true,
         allows: 1,

@@ -151,6 +151,7 @@ pub struct Call {
 }
 
 /// What a caller does. All times are in milliseconds.
+#[expect(clippy::large_enum_variant, reason = "a plan has few of them, and most are holds")]
 #[derive(Clone, Debug)]
 pub enum What {
     /// It takes locks, holds them and gives them back.
@@ -175,6 +176,8 @@ pub enum What {
 pub struct Hold {
     /// The locks; several are taken as one.
     pub keys: Vec<u8>,
+    /// Those of several that it has beside readers, whatever it allows.
+    pub shares: Vec<u8>,
     /// The ttl.
     pub ttl: u64,
     /// False: the caller cannot see a fencing token, and none is drawn.
@@ -230,6 +233,7 @@ impl Hold {
     pub fn of(key: u8) -> Self {
         Self {
             keys: vec![key],
+            shares: Vec::new(),
             ttl: 10_000,
             fenced: true,
             allows: 1,
@@ -257,13 +261,19 @@ impl Hold {
 }
 
 impl Hold {
-    /// Several keys, a ticket, a tick, a body that runs once and an election are for one caller alone.
     /// What it wants of its lock.
     #[must_use]
     pub fn want(&self) -> Want {
         Want { allows: self.allows, takes: self.takes }
     }
 
+    /// What it wants of one of its locks.
+    #[must_use]
+    pub fn want_of(&self, key: u8) -> Want {
+        if self.shares.contains(&key) { Want::READER } else { self.want() }
+    }
+
+    /// A ticket, a tick, a body that runs once and an election are for one caller alone. Each of several keys has its own kind.
     fn may_share(&self) -> bool {
         self.keys.len() == 1
             && self.tick.is_none()
@@ -514,6 +524,22 @@ impl Plan {
         }
         self.weigh(&mut Rng::with_seed(self.seed.rotate_left(32)));
         self.downgrade(&mut Rng::with_seed(self.seed.rotate_left(16)));
+        self.share_some(&mut Rng::with_seed(self.seed.rotate_left(48)));
+    }
+
+    /// In two of three plans, callers of several keys share some of these. It is drawn by itself.
+    fn share_some(&mut self, random: &mut Rng) {
+        if random.u32(0..3) == 0 || matches!(self.topology, Topology::Quorum(..)) {
+            return;
+        }
+        for Call { process, what, .. } in &mut self.calls {
+            if let What::Hold(hold) = what
+                && self.processes[*process].cohort == 0
+                && hold.keys.len() > 1
+            {
+                hold.shares = hold.keys.iter().copied().filter(|_| random.bool()).collect();
+            }
+        }
     }
 
     /// In one of three plans, some that have their locks alone have them beside others after a while. It is drawn by
