@@ -74,6 +74,7 @@ pub(super) const RENEW_LUA: &str = "redlock-runtime/src/engine/redis/scripts/com
 pub(super) const RENEW_ONCE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/renew_once.lua";
 pub(super) const RESERVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/reserve.lua";
 pub(super) const REVOKE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/revoke.lua";
+pub(super) const SET_PERMITS_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/set_permits.lua";
 pub(super) const SET_MARK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/includes/set_mark.lua";
 pub(super) const TAKE_AWAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/commands/take_away.lua";
 pub(super) const NOTIFY_WAITERS_LUA: &str =

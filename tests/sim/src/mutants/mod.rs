@@ -126,6 +126,7 @@ const FREE_BEHIND_EXIT: &str = "the locks of a process that ends behind a call a
 const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
 const GRANTED_ONCE: &str = "a caller that has had the lock is granted it no more";
 const CAUSE: &str = "a lock is lost only for a cause";
+const AS_LONG: &str = "a lease lasts as long as its guard says";
 const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";
 const FORKED: &str = "a forked child has no lock";

@@ -2,9 +2,9 @@
 
 use super::files::{
     ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, DOWNGRADE_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING,
-    LOCK_ALL, READ_HOLDERS_LUA, RENEW_COUNTED_LUA,
+    LOCK_ALL, READ_HOLDERS_LUA, RENEW_COUNTED_LUA, SET_PERMITS_LUA,
 };
-use super::{CAUSE, EXCLUSION, FENCES, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, edit};
+use super::{AS_LONG, CAUSE, EXCLUSION, FENCES, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, TRUE_OUTCOME, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "downgrade-is-done-once",
         wrong: "A downgrade whose answer was lost is a loss when it is sent again.",
-        violates: CAUSE,
+        violates: AS_LONG,
         edits: &[edit(DOWNGRADE_LUA, "if not score then return 0 end", "do return 0 end")],
     },
     Mutant {
@@ -47,6 +47,55 @@ pub(super) const ALL: &[Mutant] = &[
             DOWNGRADE_LUA,
             "phase = fence ~= '0' and fence or string.format('%.0f', next_fence(clock, floor))",
             "phase = string.format('%.0f', (tonumber(fence) > 0 and fence or next_fence(clock, floor)) - 1)",
+        )],
+    },
+    Mutant {
+        name: "raised-number-lets-nobody-in",
+        wrong: "An operator raises the central limit, and the waiters in front wait on.",
+        violates: PROMPT,
+        edits: &[edit(SET_PERMITS_LUA, "if limit then\n  for", "if false then\n  for")],
+    },
+    Mutant {
+        name: "raised-number-lets-in-by-the-last-one",
+        wrong: "An operator changes the central limit, and waiters enter by the one before.",
+        violates: PROMPT,
+        edits: &[edit(SET_PERMITS_LUA, "central = tonumber(to) or false", "central = before > 0 and before")],
+    },
+    Mutant {
+        name: "cleared-number-stays",
+        wrong: "An operator clears the central limit, and it counts on.",
+        violates: EXCLUSION,
+        edits: &[edit(SET_PERMITS_LUA, "redis.call('DEL', permits)", "redis.call('GET', permits)")],
+    },
+    Mutant {
+        name: "lowered-number-takes-a-place",
+        wrong: "An operator lowers the central limit, and the last of too many holders loses its place.",
+        violates: TRUE_OUTCOME,
+        edits: &[edit(
+            SET_PERMITS_LUA,
+            "central = tonumber(to) or false",
+            "central = tonumber(to) or false\nif limit and limit > 1 and central and inside > central then \
+             redis.call('ZREM', holders, redis.call('ZRANGE', holders, '-1', '-1')[1]) end",
+        )],
+    },
+    Mutant {
+        name: "short-way-does-not-read-the-number",
+        wrong: "A caller enters beside others by its own number, although the central limit is lower.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            ACQUIRE_COUNTED_LUA,
+            "inside < (central_limit or tonumber(number))",
+            "inside < tonumber(number)",
+        )],
+    },
+    Mutant {
+        name: "free-lock-is-for-any-weight",
+        wrong: "A caller takes a free lock with more permits than the central limit allows.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            ACQUIRE_COUNTED_LUA,
+            "local fence = not value and not is_too_heavy and",
+            "local fence = not value and",
         )],
     },
     Mutant {

@@ -487,6 +487,9 @@ const VERSIONS: [Version; 6] = [
 /// What callers allow, where several kinds meet.
 const ALLOWED: [u32; 6] = [0, 0, 2, 3, 3, 1];
 
+/// How many permits an operator sets; with `None` the numbers of the callers count.
+const CENTRAL: [Option<u32>; 6] = [None, Some(1), Some(2), Some(2), Some(3), Some(6)];
+
 impl Plan {
     /// The plan of a seed: a few seconds.
     #[must_use]
@@ -521,6 +524,7 @@ impl Plan {
         let mut random = Rng::with_seed(!self.seed);
         if random.u32(0..4) == 0 && !matches!(self.topology, Topology::Quorum(..)) {
             self.mix_kinds(&mut random);
+            self.set_permits(&mut random);
         }
         self.weigh(&mut Rng::with_seed(self.seed.rotate_left(32)));
         self.downgrade(&mut Rng::with_seed(self.seed.rotate_left(16)));
@@ -591,6 +595,37 @@ impl Plan {
             {
                 hold.allows = kind;
             }
+        }
+    }
+
+    /// In three of four plans, an operator sets how many permits a lock has, again and again. Not where a server may
+    /// forget that.
+    fn set_permits(&mut self, random: &mut Rng) {
+        let forgets = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::Restart(_, false, _)
+                    | Fault::Flush(_)
+                    | Fault::OldData(..)
+                    | Fault::Reload(..)
+                    | Fault::FailOver(..)
+            )
+        };
+        let of_permits = |call: &Call| match &call.what {
+            What::Hold(hold) if hold.allows > 1 && hold.min_hold.is_none() => Some((call.at, hold.keys[0])),
+            _ => None,
+        };
+        let calls: Vec<_> = self.calls.iter().filter_map(of_permits).collect();
+        let forgets = self.faults.iter().any(|(_, fault)| forgets(fault));
+        if calls.is_empty() || forgets || random.u32(0..4) == 0 {
+            return;
+        }
+        for _ in 0..random.usize(1..8) {
+            let (at, key) = calls[random.usize(0..calls.len())];
+            let permits = CENTRAL[random.usize(0..CENTRAL.len())];
+            let process = random.usize(0..self.processes.len());
+            let what = What::SetPermits(key, permits);
+            self.calls.push(Call { at: at + random.u64(0..300), process, runtime: 0, what });
         }
     }
 

@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use super::matters::{one_of, processes};
-use super::{ALLOWED, Fault, Hold, Plan, Topology, Way, What};
+use super::{ALLOWED, CENTRAL, Fault, Hold, Plan, Topology, Way, What};
 use crate::world::CutKind;
 
 pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
@@ -62,7 +62,7 @@ pub(super) fn shares(mut plan: Plan, random: &mut Rng) -> Plan {
         plan = plan.with_call(random.u64(100..3_000), random.usize(0..count), operator(0));
     }
     for _ in 0..one_of(random, &[0, 0, 1, 2, 5]) {
-        let permits = one_of(random, &[None, Some(1), Some(2), Some(2), Some(3), Some(6)]);
+        let permits = one_of(random, &CENTRAL);
         let sets = What::SetPermits(random.u8(0..keys), permits);
         plan = plan.with_call(random.u64(0..4_000), random.usize(0..count), sets);
     }
