@@ -338,6 +338,8 @@ impl<G: Environment> Chaos<G> {
             if let Err(error) = runtime().block_on(handed_over(request)) {
                 left.push(format!("{} cannot be taken: {error}", key(number)));
             }
+            // It outlasts a run. A quorum has none, and refuses.
+            let _ = locks.clear_permits_blocking(&key(number));
         }
         // The record of a tick outlasts a run.
         left.extend(self.left_after(Duration::ZERO, |name| !name.contains("%queue%tick")));

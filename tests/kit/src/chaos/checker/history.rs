@@ -42,6 +42,8 @@ pub struct History {
     /// until it is over.
     forces: HashMap<HoldId, usize>,
     forced: Vec<Loss>,
+    /// How often an operator has set a central limit, or cleared it.
+    pub limits_set: usize,
     /// How each call ended, and how late.
     pub calls: Calls,
     /// The locks that were given away and redeemed.
@@ -103,6 +105,19 @@ impl History {
                     self.checker.lag.add(LagOf::Runtime, due, at);
                     continue;
                 }
+                ("limits", &[_, key, permits, at]) => {
+                    self.limits_set += 1;
+                    self.checker.limits.begins(name, key, (permits > 0).then_some(permits), at);
+                    continue;
+                }
+                ("limited", &[_, at, done]) => {
+                    if done == 1 {
+                        self.checker.limits.is_set(name, at);
+                    } else {
+                        self.checker.limits.is_in_doubt(name, at + UNANSWERED);
+                    }
+                    continue;
+                }
                 ("forces", &[key, from]) => {
                     self.forces.insert((worker, key), self.forced.len());
                     let detection = self.detection.unwrap_or(LossDetection::AtLeaseEnd);
@@ -136,6 +151,7 @@ impl History {
     /// Call this when a worker was killed or has ended: it reports nothing more.
     pub(crate) fn on_gone(&mut self, worker: usize) {
         self.calls.on_gone(worker);
+        self.checker.limits.on_gone(worker, now() + UNANSWERED);
         let forces: Vec<HoldId> =
             self.forces.keys().copied().filter(|(number, _)| *number == worker).collect();
         for name in forces {

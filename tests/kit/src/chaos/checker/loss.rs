@@ -13,7 +13,7 @@ pub struct Loss {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) detection: LossDetection,
-    /// Whether the records of ticks and of results may be forgotten, too. Who takes a lock away leaves
+    /// Whether the records of ticks and of results, and the central limits, may be forgotten, too. Who takes a lock away leaves
     /// them.
     pub(crate) of_records: bool,
 }
@@ -53,7 +53,7 @@ impl Loss {
         Self { keys, from, to: now(), detection, of_records: false }
     }
 
-    fn is_of(&self, key: u64) -> bool {
+    pub(crate) fn is_of(&self, key: u64) -> bool {
         self.keys.as_ref().is_none_or(|keys| keys.contains(&key))
     }
 

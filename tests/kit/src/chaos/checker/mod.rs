@@ -11,6 +11,7 @@
 pub mod calls;
 pub mod history;
 mod lag;
+mod limits;
 pub mod liveness;
 mod loss;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub(crate) use lag::{Lag, LagOf};
+use limits::Limits;
 pub use loss::{Loss, LossDetection};
 
 /// A holder's time inside. Times in nanoseconds of one clock.
@@ -65,8 +67,12 @@ impl Hold {
         }
     }
 
-    fn allows(&self, inside: usize) -> bool {
-        let most = self.allows.unwrap_or(1);
+    /// A central limit counts in place of a number of permits.
+    fn allows(&self, inside: usize, central: Option<u64>) -> bool {
+        let most = match self.allows.unwrap_or(1) {
+            own @ (0 | 1) => own,
+            own => central.unwrap_or(own),
+        };
         most == 0 || usize::try_from(most).is_ok_and(|most| inside <= most)
     }
 
@@ -140,6 +146,8 @@ pub struct CheckResult {
     pub holds: usize,
     /// Holds of the foreign client.
     pub foreign: usize,
+    /// Holds for which there was room only because of a central limit.
+    pub by_central_limit: usize,
     /// Writes of all holders to the resource.
     pub writes: usize,
     /// Writes whose fencing token was older than one that the resource had seen.
@@ -192,6 +200,7 @@ pub struct Checker {
     /// How soon a lock with waiters has its next holder, where no fault is injected.
     pub(crate) hand_over: Option<Duration>,
     pub(crate) lag: Lag,
+    pub(crate) limits: Limits,
 }
 
 #[derive(Clone, Default)]
@@ -242,7 +251,9 @@ impl Checker {
             let writes = std::mem::take(&mut hold.writes);
             key.writes.extend(writes.into_iter().map(|at| ((at, key.entered), (name, hold.clone()))));
             key.fences(name, &hold, &mut found);
-            key.overlaps(name, &hold, &mut found);
+            let since = hold.called.unwrap_or(hold.asked).min(hold.asked);
+            let limits = self.limits.within(hold.key, since, hold.entered, losses);
+            self.result.by_central_limit += usize::from(key.overlaps(name, &hold, &limits, &mut found));
             if let Some(at) = hold.changed {
                 let what = ViolationKind::Changed;
                 let violation = Violation { what, key: hold.key, first: name, second: name, at };
@@ -303,6 +314,7 @@ impl Checker {
     pub(crate) fn forget(&mut self) {
         const KEPT: usize = 256;
         self.lag.forget();
+        self.limits.forget();
         for key in self.keys.values_mut() {
             key.recent.drain(..key.recent.len().saturating_sub(KEPT));
         }
@@ -312,10 +324,21 @@ impl Checker {
 type Found = (Violation, Hold, Hold);
 
 impl Key {
-    fn overlaps(&mut self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
+    /// True when it has room by one of these central limits alone. Each may have counted when the last of those
+    /// inside was let in, which was after this one had asked.
+    fn overlaps(
+        &mut self,
+        second: HoldId,
+        hold: &Hold,
+        limits: &[Option<u64>],
+        found: &mut Vec<Found>,
+    ) -> bool {
         self.inside.retain(|(_, other)| hold.entered < other.end());
         let count = self.inside.len() + 1;
-        let allow = hold.allows(count) && self.inside.iter().all(|(_, other)| other.allows(count));
+        let allows = |central| {
+            hold.allows(count, central) && self.inside.iter().all(|(_, other)| other.allows(count, central))
+        };
+        let (allow, by_callers) = (limits.iter().any(|central| allows(*central)), allows(None));
         // What a loss excuses, it excuses for the one that asked first.
         if let Some((first, other)) = self.inside.iter().min_by_key(|(_, other)| other.asked)
             && !allow
@@ -329,6 +352,7 @@ impl Key {
         if self.last.as_ref().is_none_or(|(_, other)| hold.end() > other.end()) {
             self.last = Some((second, hold.clone()));
         }
+        allow && !by_callers
     }
 
     fn fences(&mut self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {

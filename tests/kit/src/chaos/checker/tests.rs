@@ -70,6 +70,67 @@ fn one_more_than_one_of_them_allows_is_found() {
     assert_eq!((reader.overlaps(), reader.violations.len()), (1, 1));
 }
 
+/// The overlaps of these holds, where an operator sets numbers: each with the times of its call, `None` for no answer.
+fn overlaps_beside(
+    sets: &[(Option<u64>, u64, Option<u64>)],
+    losses: &[Loss],
+    holds: &[Hold],
+) -> (usize, usize) {
+    let mut checker = Checker::default();
+    for (number, (permits, began, answered)) in (0..).zip(sets) {
+        checker.limits.begins((0, number), 1, *permits, *began);
+        match answered {
+            Some(at) => checker.limits.is_set((0, number), *at),
+            None => checker.limits.is_in_doubt((0, number), began + 5),
+        }
+    }
+    let holds = holds.iter().enumerate().map(|(number, hold)| ((number, 0), hold.clone())).collect();
+    checker.look(holds, vec![], u64::MAX, losses);
+    (checker.result.overlaps(), checker.result.by_central_limit)
+}
+
+#[test]
+fn a_central_limit_counts_in_place_of_the_numbers_of_permits() {
+    let two = [one_of(2, 30, 80), one_of(2, 40, 70), one_of(3, 50, 60)];
+    assert_eq!(overlaps_beside(&[], &[], &two), (1, 0));
+    assert_eq!(overlaps_beside(&[(Some(3), 10, Some(20))], &[], &two), (0, 1));
+    // Lowered, it takes nobody's place away, but lets nobody in.
+    assert_eq!(overlaps_beside(&[(Some(3), 10, Some(20)), (Some(1), 41, Some(45))], &[], &two), (1, 0));
+    assert_eq!(overlaps_beside(&[(Some(3), 10, Some(20)), (Some(1), 51, Some(55))], &[], &two), (0, 1));
+    // Cleared, it counts no more.
+    assert_eq!(overlaps_beside(&[(Some(3), 10, Some(20)), (None, 41, Some(45))], &[], &two), (1, 0));
+    let alone = [one_of(2, 30, 80), hold(1, 40, 90, Some(60), &[])];
+    assert_eq!(overlaps_beside(&[(Some(3), 10, Some(20))], &[], &alone), (1, 0));
+    let readers = [one_of(0, 30, 80), one_of(0, 40, 70)];
+    assert_eq!(overlaps_beside(&[(Some(1), 10, Some(20))], &[], &readers), (0, 0));
+}
+
+#[test]
+fn a_central_limit_in_doubt_may_count_or_not() {
+    let two = [one_of(2, 30, 80), one_of(2, 40, 70), one_of(3, 50, 60)];
+    let one = [one_of(2, 30, 80), one_of(2, 40, 70)];
+    assert_eq!(overlaps_beside(&[(Some(3), 10, None)], &[], &two), (0, 1));
+    assert_eq!(overlaps_beside(&[(Some(1), 10, None)], &[], &one), (0, 0));
+    assert_eq!(overlaps_beside(&[(Some(1), 10, Some(15))], &[], &one), (1, 0));
+    // Another one that was set behind it counts, and no other.
+    assert_eq!(overlaps_beside(&[(Some(3), 10, None), (Some(2), 20, Some(25))], &[], &two), (1, 0));
+    // What is set while it may still be executed does not end it.
+    assert_eq!(overlaps_beside(&[(Some(3), 10, None), (Some(2), 12, Some(25))], &[], &two), (0, 1));
+}
+
+#[test]
+fn a_central_limit_may_be_forgotten_with_all_that_the_server_knows() {
+    let forgotten =
+        |keys| Loss { keys, from: 22, to: 23, detection: LossDetection::AtLeaseEnd, of_records: true };
+    let one = [one_of(2, 30, 80), one_of(2, 40, 70)];
+    let set = (Some(1), 10, Some(20));
+    assert_eq!(overlaps_beside(&[set], &[forgotten(None)], &one), (0, 0));
+    assert_eq!(overlaps_beside(&[set], &[forgotten(Some(vec![2]))], &one), (1, 0));
+    assert_eq!(overlaps_beside(&[set, (Some(1), 24, Some(25))], &[forgotten(None)], &one), (1, 0));
+    let taken_away = Loss { of_records: false, ..forgotten(None) };
+    assert_eq!(overlaps_beside(&[set], &[taken_away], &one), (1, 0));
+}
+
 #[test]
 fn a_writer_behind_readers_has_a_larger_fencing_token() {
     let result = check(&[one_of(0, 10, 30), hold(1, 40, 90, Some(50), &[])]);

@@ -7,18 +7,24 @@ use redlocked::LockRequest;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::chaos::workload::caller::{Caller, look_for};
+use crate::chaos::workload::caller::{Caller, key, look_for};
 use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::{now, say};
 
 /// How many a caller allows, each with its weight.
 const KINDS: &[(u64, Option<u64>)] = &[(40, Some(0)), (20, Some(2)), (20, Some(3)), (20, None)];
 
+/// The numbers of permits that an operator sets, each with its weight; with `None` it clears the number.
+const CENTRAL: &[(u64, Option<u32>)] =
+    &[(40, None), (15, Some(1)), (15, Some(2)), (15, Some(4)), (15, Some(6))];
+
 impl Caller {
     /// Takes locks of all kinds, one after the other.
     pub(crate) async fn shares(mut self, ended: watch::Receiver<bool>) {
         while !*ended.borrow() {
-            if self.random.percent(20) {
+            if self.random.percent(2) {
+                self.sets_permits().await;
+            } else if self.random.percent(20) {
                 let patience = Duration::from_millis(self.random.between(0, 60));
                 let _ = timeout(patience, self.shares_one()).await;
             } else {
@@ -26,6 +32,18 @@ impl Caller {
             }
             sleep(Duration::from_millis(self.random.between(0, 10))).await;
         }
+    }
+
+    /// As an operator, in the middle of the calls for the key.
+    async fn sets_permits(&mut self) {
+        let (number, permits) = (self.number(), self.random.pick(CENTRAL));
+        let key_number = self.keys.0 + self.random.between(0, self.keys.1);
+        say("limits", &[number, key_number, permits.map_or(0, u64::from), now()]);
+        let done = match permits {
+            Some(permits) => self.locks.set_permits(&key(key_number), permits).await,
+            None => self.locks.clear_permits(&key(key_number)).await,
+        };
+        say("limited", &[number, now(), u64::from(done.is_ok())]);
     }
 
     /// Some ignore their lease, and write when it may be over.
