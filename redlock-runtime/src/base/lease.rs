@@ -242,6 +242,7 @@ impl Lease {
     /// Others may hold it, too, from now on.
     pub(crate) fn set_shared(&self) {
         self.is_shared.store(true, Ordering::Release);
+        self.hold.downgrades();
     }
 
     /// Returns how many may hold it together.

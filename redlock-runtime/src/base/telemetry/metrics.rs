@@ -25,6 +25,7 @@ const WAITING: &str = "redlocked_callers_waiting";
 const HOLD: &str = "redlocked_hold_seconds";
 const HOLDING: &str = "redlocked_callers_holding";
 const LOST: &str = "redlocked_locks_lost_total";
+const DOWNGRADES: &str = "redlocked_downgrades_total";
 const HAND_OVERS: &str = "redlocked_hand_overs_total";
 const RECONNECTS: &str = "redlocked_reconnects_total";
 const LEADING: &str = "redlocked_leading";
@@ -42,6 +43,7 @@ pub(super) fn describe() {
     describe_histogram!(HOLD, Unit::Seconds, "From the lock to its release or loss");
     describe_gauge!(HOLDING, "Calls that hold their lock");
     describe_counter!(LOST, "Locks that were lost while they were held, by reason");
+    describe_counter!(DOWNGRADES, "Exclusive locks that became shared ones while they were held");
     describe_counter!(HAND_OVERS, "Locks that went from a holder to the next waiter, by way");
     describe_counter!(RECONNECTS, "Connections to Redis that broke");
     describe_gauge!(LEADING, "Elections that this process leads");
@@ -134,8 +136,9 @@ impl Wait {
         let kind = limit.kind();
         let callers = gauge!(HOLDING, "lock" => lock.clone(), "kind" => kind);
         callers.increment(1);
-        let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(HoldMetrics { lock: lock.clone(), kind, since: Moment::now(), callers, is_over, is_lost })
+        let part = HoldOfKind { kind, since: Moment::now(), callers };
+        let is_lost = AtomicBool::new(false);
+        Some(HoldMetrics { lock: lock.clone(), part: Mutex::new(Some(part)), is_lost })
     }
 
     /// It has waited for no other holder: its time would say nothing.
@@ -191,27 +194,50 @@ impl Lead {
     }
 }
 
-pub(super) struct HoldMetrics {
-    lock: SharedString,
+/// A hold, or the part of it with a lock of one kind: a downgrade ends the first part, and begins the second.
+struct HoldOfKind {
     kind: &'static str,
     since: Moment,
     callers: Gauge,
-    is_over: AtomicBool,
+}
+
+impl HoldOfKind {
+    fn ends(self, lock: &SharedString) {
+        self.callers.decrement(1);
+        let held = Moment::now().since(self.since);
+        histogram!(HOLD, "lock" => lock.clone(), "kind" => self.kind).record(held);
+    }
+}
+
+pub(super) struct HoldMetrics {
+    lock: SharedString,
+    /// `None` after its end. The engine downgrades and loses the lock, and the caller releases it, on other threads.
+    part: Mutex<Option<HoldOfKind>>,
     is_lost: AtomicBool,
 }
 
 impl HoldMetrics {
+    /// The lock is shared from now on.
+    pub(super) fn downgrades(&self) {
+        let kind = Limit::NONE.kind();
+        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(exclusive) = part.take_if(|part| part.kind != kind) {
+            let callers = gauge!(HOLDING, "lock" => self.lock.clone(), "kind" => kind);
+            callers.increment(1);
+            *part = Some(HoldOfKind { kind, since: Moment::now(), callers });
+            exclusive.ends(&self.lock);
+            counter!(DOWNGRADES, "lock" => self.lock.clone()).increment(1);
+        }
+    }
+
     pub(super) fn ends(&self, reason: LostReason) {
         // Also after its end: the engine may know of a loss just after the guard has begun to
         // release.
         if reason.is_loss() && !self.is_lost.swap(true, Ordering::Relaxed) {
             counter!(LOST, "lock" => self.lock.clone(), "reason" => reason.as_str()).increment(1);
         }
-        if self.is_over.swap(true, Ordering::Relaxed) {
-            return;
+        if let Some(part) = self.part.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            part.ends(&self.lock);
         }
-        self.callers.decrement(1);
-        let held = Moment::now().since(self.since);
-        histogram!(HOLD, "lock" => self.lock.clone(), "kind" => self.kind).record(held);
     }
 }

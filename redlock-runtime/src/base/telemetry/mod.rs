@@ -345,6 +345,14 @@ impl HoldOfLease {
         ObservedHold(self.0.get().cloned())
     }
 
+    /// The lock is shared from now on.
+    pub(crate) fn downgrades(&self) {
+        #[cfg(feature = "metrics")]
+        if let Some(hold) = self.0.get().and_then(|observed| observed.metrics.as_ref()) {
+            hold.downgrades();
+        }
+    }
+
     pub(crate) fn ends(&self, key: &str, reason: LostReason) {
         if let Some(observed) = self.0.get() {
             observed.ends(reason);

@@ -154,6 +154,36 @@ fn readers_and_a_writer_of_one_template_are_told_apart() {
     }
 }
 
+#[test]
+fn a_writer_that_becomes_a_reader_counts_as_a_reader_from_then_on() {
+    let (seen, locks) = (Seen::new("downgrade"), memory());
+    let of_kind = |kind| {
+        let label = [("kind", kind)];
+        (
+            seen.number("redlocked_callers_holding", &label),
+            seen.number("redlocked_hold_seconds_count", &label),
+        )
+    };
+    let guard = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
+    let written = Duration::from_millis(50);
+    thread::sleep(written); // The time that the writer takes is what the histogram shows.
+    assert_eq!((of_kind("exclusive"), of_kind("shared")), ((1.0, 0.0), (0.0, 0.0)));
+    // A second call finds a reader.
+    for _ in 0..2 {
+        guard.downgrade_blocking().unwrap();
+        assert_eq!((of_kind("exclusive"), of_kind("shared")), ((0.0, 1.0), (1.0, 0.0)));
+        assert_eq!(seen.number("redlocked_downgrades_total", &[]), 1.0);
+    }
+    let alone = seen.number("redlocked_hold_seconds_sum", &[("kind", "exclusive")]);
+    assert!(alone >= written.as_secs_f64(), "{alone}");
+    guard.release_blocking().unwrap();
+    assert_eq!((of_kind("exclusive"), of_kind("shared")), ((0.0, 1.0), (0.0, 1.0)));
+    let after = seen.number("redlocked_hold_seconds_sum", &[("kind", "exclusive")]);
+    assert_eq!(after.to_bits(), alone.to_bits(), "the time as a reader is not the writer's");
+    assert_eq!(seen.attempts("acquired"), 1.0);
+    seen.have_ended(1, 2);
+}
+
 #[tokio::test]
 async fn a_full_queue_and_a_server_that_is_down_are_counted_as_such() {
     let (seen, mut server) = (Seen::new("down"), RedisServer::start());
@@ -489,6 +519,7 @@ async fn the_dashboard_and_the_table_name_exactly_what_is_exported() {
     let guard = locks.lock("k").label(&*seen.lock).acquire().await.unwrap();
     let waits = tokio::spawn(locks.lock("k").label(&*seen.lock).wait(30 * SECOND).acquire());
     while locks.inspect("k").await.unwrap().is_none_or(|info| info.waiters() == 0) {}
+    guard.downgrade().await.unwrap();
     drop(guard);
     let guard = waits.await.unwrap().unwrap();
     locks.force_release("k").await.unwrap();
