@@ -13,6 +13,7 @@ mod once;
 mod plain_fence;
 mod quorum;
 mod rate;
+mod several_keys;
 mod stalled_front;
 mod tickets;
 mod ticks;
