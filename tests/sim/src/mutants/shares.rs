@@ -4,13 +4,15 @@ use super::files::{
     ACQUIRE_COUNTED_LUA, ADMIT_WAITERS_LUA, DOWNGRADE_LUA, EXTEND_COUNTED_LUA, HAS_ROOM_LUA, HOLDING,
     LOCK_ALL, READ_HOLDERS_LUA, RENEW_COUNTED_LUA, SET_PERMITS_LUA,
 };
-use super::{AS_LONG, CAUSE, EXCLUSION, FENCES, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, TRUE_OUTCOME, edit};
+use super::{
+    AS_LONG, EXCLUSION, FENCES, GRANTED_ONCE, Mutant, ONE_CLAIM, ORDER, PROMPT, RATE, TRUE_OUTCOME, edit,
+};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "shared-key-goes-with-others",
         wrong: "A shared key behind an exclusive one goes in the same call, which takes it alone.",
-        violates: CAUSE,
+        violates: GRANTED_ONCE,
         edits: &[edit(
             LOCK_ALL,
             "sharing.limit().is_counted() || self.options.sharing.limit().is_counted()",

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use redlocked::LockRequest;
+use redlocked::{LockKey, LockRequest};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::chaos::workload::caller::{Caller, key, look_for};
+use crate::chaos::workload::caller::{Caller, SEVERAL, key, look_for};
 use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::{now, say};
 
@@ -46,9 +46,40 @@ impl Caller {
         say("limited", &[number, now(), u64::from(done.is_ok())]);
     }
 
+    /// Two locks in one call, each of its own kind.
+    async fn shares_two(&mut self, call_params: CallParams) {
+        let other = self.keys.0 + (call_params.key - self.keys.0 + 1) % self.keys.1;
+        let second = CallParams { key: other, hold: self.number(), ..call_params };
+        let params =
+            [call_params, second].map(|params| CallParams { allows: self.random.pick(KINDS), ..params });
+        let keys = params.map(|CallParams { key: number, allows, .. }| match allows {
+            None => LockKey::exclusive(key(number)),
+            Some(0) => LockKey::shared(key(number)),
+            Some(permits) => LockKey::permits(key(number), u32::try_from(permits).unwrap()),
+        });
+        let request = self.locks.lock_all(keys).ttl(call_params.ttl).wait(call_params.wait);
+        let call = CallReport::begin(CallParams { key: SEVERAL, ..call_params }, &self.ticker);
+        let outcome = request.run_value(async |guard| {
+            call.enters();
+            let [first, second] = params.map(|params| {
+                let fence = guard.fencing_token_of(&key(params.key)).expect("it is one of them");
+                HoldReport::of_one(guard, params, fence)
+            });
+            sleep(Duration::from_millis(3)).await;
+            drop((first, second));
+            call.leaves();
+        });
+        let outcome = outcome.await;
+        call.comes_back(&outcome);
+    }
+
     /// Some ignore their lease, and write when it may be over.
     async fn shares_one(&mut self) {
         let (mut request, call_params) = self.request();
+        if self.keys.1 > 1 && self.random.percent(20) {
+            self.shares_two(call_params).await;
+            return;
+        }
         let allows = self.random.pick(KINDS);
         request = match allows {
             None => request,
