@@ -14,7 +14,7 @@ use crate::engine::redis::connect::login::CredentialSource;
 use crate::engine::redis::connect::tls::TlsSettings;
 
 /// The settings of a [`LockManager`](crate::LockManager).
-/// [`LockManager::builder`](crate::LockManager::builder) makes it with the defaults.
+/// [`LockManager::builder`](crate::LockManager::builder) returns them with their defaults.
 ///
 /// # Examples
 ///
@@ -74,10 +74,10 @@ impl LockManagerBuilder {
         }
     }
 
-    /// Adds a server, for a quorum: a lock on several servers survives the loss of any minority of
+    /// Adds a server to a quorum. A lock on several servers survives the loss of any minority of
     /// them ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). A
     /// quorum has 3, 5 or 7 servers, which are independent primaries: none replicates another.
-    /// [`LockManager::connect`](crate::LockManager::connect) and the environment take the
+    /// [`LockManager::connect`](crate::LockManager::connect) and the environment accept the
     /// addresses in one text, separated by commas.
     ///
     /// # Examples
@@ -101,8 +101,8 @@ impl LockManagerBuilder {
 
     /// Sets how long a call to a quorum waits for a server that does not answer; 200 ms by
     /// default, and never more than [`io_timeout`](Self::io_timeout) or a quarter of the TTL. If
-    /// the measured round trip to a majority is more than half of it, the limit is twice that
-    /// round trip. A call waits for no more servers once the other answers have decided it.
+    /// the measured round trip to a majority is more than half of this time, the limit is twice
+    /// that round trip. A call stops waiting as soon as the answers so far decide it.
     ///
     /// # Examples
     ///
@@ -136,14 +136,14 @@ impl LockManagerBuilder {
     /// Sets the prefix of every key on the server; `lock:` by default, and it may be empty. In a
     /// Cluster, a prefix with a brace must contain a whole hash tag, such as `{shop}:`; all locks
     /// are then in one slot. The prefix must not contain `%queue`, `%clock` or `%inbox`, which
-    /// name the library's own keys, nor `|`, which separates the parts of a push: connecting fails
-    /// with [`LockError::InvalidSetting`](crate::LockError::InvalidSetting).
+    /// name the library's own keys, nor `|`, which separates the parts of a push: otherwise,
+    /// connecting fails with [`LockError::InvalidSetting`](crate::LockError::InvalidSetting).
     ///
-    /// If two prefixes lead to the same key, its lock excludes the callers of both, but each
-    /// prefix has its own clock of fencing tokens.
+    /// If two prefixes form the same name on the server (`a:` with `b:7`, `a:b:` with `7`), the
+    /// lock excludes the callers of both, but each prefix has its own clock of fencing tokens.
     ///
     /// Redis clients that may write keys of this prefix, or publish to its channels, are trusted:
-    /// they can take any of its locks away, so that two callers hold it.
+    /// they can delete any of its locks, so that two callers hold that lock.
     ///
     /// # Examples
     ///
@@ -174,8 +174,8 @@ impl LockManagerBuilder {
 
     /// Sets how many callers of all processes may wait for one lock; 100,000 by default. The next
     /// caller gets [`LockError::QueueFull`](crate::LockError::QueueFull) at once. A quorum has no
-    /// queue, and so no limit. A process that passes a lock on to its own next callers removes
-    /// them from the queue together: up to 31 of them count for about 10 ms longer.
+    /// queue, and so no limit. If a process passes a lock on to its own next callers without the
+    /// server, up to 31 of them still count for about 10 ms.
     ///
     /// # Examples
     ///
@@ -243,11 +243,11 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Makes requests that set no `wait` wait without a limit, as
-    /// [`wait_forever`](crate::LockRequest::wait_forever) describes: also while Redis is down or
-    /// refuses. It does not apply to a request with its own `wait`, to
-    /// [`try_acquire`](crate::LockRequest::try_acquire), nor to an attribute with `on_busy` and
-    /// without `wait`. If [`default_wait`](Self::default_wait) is called, too, the last call
+    /// Lets requests that set no `wait` wait without a limit, also while Redis is down or
+    /// refuses the lock, as [`wait_forever`](crate::LockRequest::wait_forever) describes. It
+    /// does not apply to a request with its own `wait`, to
+    /// [`try_acquire`](crate::LockRequest::try_acquire), or to an attribute with `on_busy` and
+    /// without `wait`. Of this call and [`default_wait`](Self::default_wait), the last one
     /// counts.
     ///
     /// # Examples
@@ -329,10 +329,10 @@ impl LockManagerBuilder {
     /// locks with the same keys; true by default. These clients do not join the queue. So with
     /// `true`, about one release in 128 leaves the lock free for 1 to 3 ms. Such a client, or a
     /// caller that arrives at that moment, can then take it. A client that polls every 2 ms gets
-    /// it each time; a client that polls every 100 ms, one time in fifty. Under constant demand,
-    /// this slows hand-offs by a few percent. The lock of an [election](crate::LockManager::election) is
-    /// always handed over, because a leader that resigns would otherwise be the first to find it
-    /// free.
+    /// it each time, and a client that polls every 100 ms one time in fifty. Under constant
+    /// demand, this slows hand-offs by a few percent. The lock of an
+    /// [election](crate::LockManager::election) is always handed over, because a leader that
+    /// resigns would otherwise be the first to find it free.
     ///
     /// # Examples
     ///
@@ -350,8 +350,9 @@ impl LockManagerBuilder {
     /// [`LockError::Misconfigured`](crate::LockError::Misconfigured). The parameter
     /// `?allow_eviction=true` of an address has the same effect.
     ///
-    /// If the policy is changed while the manager runs, it keeps its locks. When it connects again, it
-    /// logs a warning, and [`Capabilities::may_evict`](crate::Capabilities::may_evict) is true.
+    /// If the policy changes while the manager runs, the manager keeps its locks. When it
+    /// reconnects, it logs a warning, and
+    /// [`Capabilities::may_evict`](crate::Capabilities::may_evict) is true.
     ///
     /// # Examples
     ///
@@ -367,7 +368,7 @@ impl LockManagerBuilder {
     /// Sets how many replicas of the server must confirm a lock with
     /// [`WAIT`](https://redis.io/docs/latest/commands/wait/) before its caller gets it; 0 by
     /// default. They also confirm the stored result of a call, or its tick. If fewer replicas
-    /// confirm until the caller's wait ends, or within a quarter of the
+    /// confirm before the caller's wait ends, or within a quarter of the
     /// [`io_timeout`](Self::io_timeout) if that is sooner, the manager releases the lock, and the
     /// caller gets [`LockError::NotReplicated`](crate::LockError::NotReplicated).
     ///
@@ -388,26 +389,26 @@ impl LockManagerBuilder {
     }
 
     /// Sets where the engine of this manager runs:
-    /// - With `true`, it runs on a thread outside of the runtimes from the start. This is for
-    ///   services whose tasks often block their runtime. All managers of the process with `true`
-    ///   share one thread.
+    /// - With `true`, the engine runs on a thread outside of the callers' runtimes from the
+    ///   start. All managers of the process with `true` share this thread. This is for services
+    ///   whose tasks often block their runtime.
     /// - With `false`, you state that the tokio runtimes of the callers have I/O and timers, as
     ///   with `#[tokio::main]` or `enable_all`. This matters only in a program that is built with
     ///   `panic = "abort"`.
-    /// - Without a call, the engine runs on the tokio runtime of its callers, after it has checked
-    ///   that runtime.
+    /// - If you do not call this, the engine runs on the tokio runtime of its callers, after it
+    ///   has checked that runtime.
     ///
-    /// On the runtime of its callers, no outcome crosses threads. The engine moves to its own
-    /// thread when that runtime is dropped or blocked for about 100 ms, or when callers have no
-    /// runtime. If 64 engines have their own threads, further engines share one thread. Each move
-    /// opens a new connection. A blocked caller without a runtime polls the engine itself until
-    /// its outcome arrives.
+    /// On the runtime of its callers, the engine passes no outcome from one thread to another.
+    /// The engine moves to its own thread when that runtime is dropped or blocked for about 100
+    /// ms, or when callers have no runtime. If 64 engines have their own threads, further engines
+    /// share one thread. Each move opens a new connection. A blocked caller without a runtime
+    /// polls the engine itself until its outcome arrives.
     ///
     /// In a runtime without I/O or timers, the engine has its own thread, too. Only a panic of
     /// tokio reveals such a runtime: the engine catches it, and the panic hook of the program does
     /// not run. A program that is built with `panic = "abort"` cannot catch it. There, the engine
-    /// has its own thread, unless `own_thread(false)` states that it needs none. If that is wrong,
-    /// the program aborts.
+    /// has its own thread, unless `own_thread(false)` states that it needs none. If that statement
+    /// is wrong, the program aborts.
     ///
     /// # Examples
     ///
@@ -437,7 +438,7 @@ impl LockManagerBuilder {
     ///   [`inspect`](crate::LockManager::inspect) counts only these waiters.
     ///   [`max_waiters`](Self::max_waiters) limits them, and, separately, the waiters of each
     ///   process.
-    /// - A release within the process does not ask the server whether the key still exists: its
+    /// - A release within the process does not ask the server whether the key still exists. Its
     ///   outcome is [`Released`](crate::ReleaseOutcome::Released) unless the process already knew
     ///   of the loss.
     ///
@@ -461,17 +462,18 @@ impl LockManagerBuilder {
     /// credentials. Held locks stay held: an open connection keeps the password that it was opened
     /// with.
     ///
-    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each call
-    /// may take three quarters of the [`io_timeout`](Self::io_timeout). After an error, a panic or
-    /// a timeout of `ask`, callers get [`LockError::Unavailable`](crate::LockError::Unavailable),
-    /// and the manager retries a few times a second. If the server refuses the credentials twice,
-    /// callers get [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// The calls of `ask` run as tasks on the tokio runtime that the manager uses at that time.
+    /// Each call may take three quarters of the [`io_timeout`](Self::io_timeout). After an error,
+    /// a panic or a timeout of `ask`, callers get
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager retries a few
+    /// times a second. If the server refuses the credentials twice, callers get
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
     /// It applies to all servers of the manager: one server, a quorum, the nodes of a Cluster, and
     /// the primary behind Sentinel. The sentinels themselves use `sentinel_user` and
-    /// `sentinel_password` of the address. An address with a user or a password is refused with
-    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). `memory://` has no users, and
-    /// never calls `ask`.
+    /// `sentinel_password` of the address. Connecting to an address with a user or a password
+    /// fails with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). `memory://` has no
+    /// users, and never calls `ask`.
     ///
     /// # Examples
     ///
@@ -503,12 +505,11 @@ impl LockManagerBuilder {
     /// Sets how long a call waits before the manager logs a warning to `tracing`, with the key,
     /// the holder and the number of waiters in front; one second by default. The next warning
     /// follows when the wait is four times as long, and so on. The last line says how the wait
-    /// ended. With
-    /// [`Duration::MAX`], no wait is logged. Needs the feature `tracing`.
+    /// ended. With [`Duration::MAX`], the manager logs no wait. Needs the feature `tracing`.
     ///
-    /// Each warning costs one request, which asks the server for the holder. Only one waiter of a
-    /// key in this process is logged at a time, until its wait ends; the warning says how many
-    /// wait.
+    /// Each warning costs one request, which asks the server for the holder. In this process, the
+    /// manager logs one waiter of a key at a time, until the wait of that waiter ends; the
+    /// warning says how many wait.
     ///
     /// # Examples
     ///
@@ -542,9 +543,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the client certificate for a server that demands one (`tls-auth-clients yes`),
-    /// followed by the intermediate certificates, and its private key, both in PEM form. Neither
-    /// is ever printed. Needs the feature `tls`.
+    /// Sets the client certificate for a server that demands one (`tls-auth-clients yes`), and
+    /// its private key, both in PEM form. Intermediate certificates follow the client's. The
+    /// library prints neither the certificates nor the key. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -563,19 +564,19 @@ impl LockManagerBuilder {
     }
 
     /// Sets a callback for events: `tell` runs when a call of this manager acquires a lock, when a
-    /// held lock is lost, and when a call fails because another caller has the lock. Use it if
-    /// metrics and spans are not enough, for example to page somebody, to count events of your own,
-    /// or to follow a leader.
+    /// held lock is lost, when a call fails because another caller has the lock, and when the term
+    /// of a leader ends. Use it if metrics and spans are not enough, for example to page somebody,
+    /// to count events of your own, or to follow a leader.
     ///
     /// The callback must return at once: it may send to a channel, but must not block, acquire a
     /// lock, or wait for one. It runs inside the call. For a loss, it runs on the thread that
-    /// detects the loss. This can be the thread of the engine, on which all locks of the manager
-    /// depend. The callback may run on several threads at the same time. The manager catches a
-    /// panic of the callback, and logs a line with the feature `tracing`. A program that is built
-    /// with `panic = "abort"` ends.
+    /// detects the loss, which may be the thread of the engine: if the callback blocks that
+    /// thread, no lock of the manager is renewed. The callback may run on several threads at the
+    /// same time. The manager catches a panic of the callback, and logs a line with the feature
+    /// `tracing`. A program that is built with `panic = "abort"` aborts.
     ///
     /// `Acquired` fires before the body runs; `Lost` fires later, if at all. A release and the end
-    /// of a process fire no event. A second call replaces the callback.
+    /// of a process fire no event. A second call of `on_event` replaces the callback.
     ///
     /// # Examples
     ///

@@ -15,15 +15,16 @@ use crate::manager::LockManager;
 
 impl LockManager {
     /// Connects to the server at `address` with the default settings, and returns when the
-    /// connection is open or has failed. The address is text, or the client that the program has: [`Address`].
+    /// connection is open or has failed. The address is a text, or the client that the program
+    /// already has: see [`Address`].
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address and [`LockError::InvalidSetting`] for a setting that
-    /// cannot be used,
-    /// [`LockError::Unavailable`] when the server cannot be reached, [`LockError::Misconfigured`]
-    /// when the server refuses: a wrong password, a missing permission, a certificate that is not
-    /// trusted, an eviction policy.
+    /// - [`LockError::InvalidUrl`] when the address is not valid
+    /// - [`LockError::InvalidSetting`] when a setting is not valid
+    /// - [`LockError::Unavailable`] when the manager cannot reach the server
+    /// - [`LockError::Misconfigured`] for a wrong password, a missing permission, a certificate
+    ///   that is not trusted, or an eviction policy that the manager refuses
     ///
     /// # Cancel safety
     ///
@@ -45,7 +46,7 @@ impl LockManager {
         Self::builder(address).connect().await
     }
 
-    /// [`connect`](Self::connect) for sync code: blocks this thread.
+    /// Connects as [`connect`](Self::connect), for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -67,8 +68,9 @@ impl LockManager {
         Self::builder(address).connect_blocking()
     }
 
-    /// Returns a builder with the default settings for `address`, which is text, or the client that
-    /// the program has: [`Address`]. It sends nothing, and does not check `address` yet.
+    /// Returns a builder with the default settings for `address`, which is a text, or the client
+    /// that the program already has: see [`Address`]. It sends nothing, and does not check
+    /// `address` yet.
     ///
     /// # Examples
     ///
@@ -113,7 +115,7 @@ impl LockManagerBuilder {
         Ok(manager)
     }
 
-    /// [`connect`](Self::connect) for sync code: blocks this thread.
+    /// Connects as [`connect`](Self::connect), for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -139,10 +141,10 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address and [`LockError::InvalidSetting`] for a setting that
-    /// cannot be used;
-    /// [`LockError::Unavailable`] when the operating system starts no thread or has no random
-    /// numbers.
+    /// - [`LockError::InvalidUrl`] when the address is not valid
+    /// - [`LockError::InvalidSetting`] when a setting is not valid
+    /// - [`LockError::Unavailable`] when the operating system starts no thread or has no random
+    ///   numbers
     ///
     /// # Examples
     ///
