@@ -355,7 +355,7 @@ impl Lock {
         let Some(waiting) = self.attempts.waiting(id) else { return Ok(Token::empty()) };
         let release = waiting.release(cx.now);
         cx.attempts.forget_token(&waiting.token);
-        self.release_apart(cx, release);
+        self.release_unawaited(cx, release);
         let Some(waiting) = self.attempts.waiting_mut(id) else { return Ok(Token::empty()) };
         waiting.requests.clear_unanswered();
         let token = waiting.token.another();

@@ -1,8 +1,8 @@
-//! The attempts of one lock in this process, and where each of them stands.
+//! The attempts of one lock in this process, and the state of each.
 //!
-//! An attempt waits, then holds, then releases, then it is gone. The holder has its own place, and
-//! those that wait for their turn are in the [queue](super::queue). *Apart* from both is what is being
-//! released, what does not queue, and those that have the lock beside others.
+//! An attempt waits, then holds, then releases. The holder has its own field, and the waiters are
+//! in the [queue](super::queue). [`Other`] attempts release the lock, have one try without a place
+//! in the queue, or hold the lock together with other callers.
 
 use super::held::Held;
 use super::last_answer::LastAnswer;
@@ -17,13 +17,13 @@ use crate::engine::protocol::{Id, Request};
 
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// It has the lock alone.
+    /// The only holder of the lock.
     holder: Option<(Id, Box<Held>)>,
     pub(super) queue: Queue,
-    /// An attempt that neither holds the lock nor waits in the queue: most locks have one at a time.
-    apart: Option<(Id, Apart)>,
-    /// They are boxed because most locks have no more than that one.
-    others: Option<Box<HashMap<Id, Apart>>>,
+    /// An attempt that is neither the only holder nor in the queue.
+    other: Option<(Id, Other)>,
+    /// Further ones. They are boxed, because most locks have one of them at most.
+    others: Option<Box<HashMap<Id, Other>>>,
 }
 
 impl Attempts {
@@ -31,28 +31,28 @@ impl Attempts {
     pub(crate) fn is_empty(&self) -> bool {
         self.holder.is_none()
             && self.queue.is_empty()
-            && self.apart.is_none()
+            && self.other.is_none()
             && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 
-    fn get_apart(&self, id: Id) -> Option<&Apart> {
-        match &self.apart {
-            Some((one, apart)) if *one == id => Some(apart),
+    fn get_other(&self, id: Id) -> Option<&Other> {
+        match &self.other {
+            Some((one, other)) if *one == id => Some(other),
             _ => self.others.as_ref()?.get(&id),
         }
     }
 
-    pub(super) fn insert_apart(&mut self, id: Id, apart: Apart) {
-        if self.apart.is_none() {
-            self.apart = Some((id, apart));
+    pub(super) fn insert_other(&mut self, id: Id, other: Other) {
+        if self.other.is_none() {
+            self.other = Some((id, other));
         } else {
-            self.others.get_or_insert_default().insert(id, apart);
+            self.others.get_or_insert_default().insert(id, other);
         }
     }
 
-    pub(super) fn remove_apart(&mut self, id: Id, is: fn(&Apart) -> bool) -> Option<Apart> {
-        self.get_apart(id).filter(|apart| is(apart))?;
-        let one = self.apart.take_if(|(one, _)| *one == id).map(|(_, apart)| apart);
+    pub(super) fn remove_other(&mut self, id: Id, is: fn(&Other) -> bool) -> Option<Other> {
+        self.get_other(id).filter(|other| is(other))?;
+        let one = self.other.take_if(|(one, _)| *one == id).map(|(_, other)| other);
         one.or_else(|| self.others.as_mut()?.remove(&id))
     }
 
@@ -65,14 +65,14 @@ impl Attempts {
         if let Some(waiting) = self.queue.get_mut(id) {
             return Some(Attempt::Waiting(waiting));
         }
-        let apart = match &mut self.apart {
-            Some((one, apart)) if *one == id => apart,
+        let other = match &mut self.other {
+            Some((one, other)) if *one == id => other,
             _ => self.others.as_mut()?.get_mut(&id)?,
         };
-        Some(match apart {
-            Apart::Trying(waiting) => Attempt::Waiting(waiting),
-            Apart::Former(held) | Apart::Inside(held) => Attempt::Held(held),
-            Apart::Releasing(releasing) => Attempt::Releasing(releasing),
+        Some(match other {
+            Other::Trying(waiting) => Attempt::Waiting(waiting),
+            Other::Former(held) | Other::Inside(held) => Attempt::Held(held),
+            Other::Releasing(releasing) => Attempt::Releasing(releasing),
         })
     }
 
@@ -80,7 +80,7 @@ impl Attempts {
         if let Some(waiting) = self.queue.get(id) {
             return Some(waiting);
         }
-        if let Apart::Trying(waiting) = self.get_apart(id)? { Some(waiting) } else { None }
+        if let Other::Trying(waiting) = self.get_other(id)? { Some(waiting) } else { None }
     }
 
     pub(super) fn waiting_mut(&mut self, id: Id) -> Option<&mut Waiting> {
@@ -104,18 +104,18 @@ impl Attempts {
         self.holder.as_ref().map(|(id, _)| *id)
     }
 
-    /// Those of this process that have the lock beside others.
+    /// The attempts of this process that hold the lock together with others.
     pub(super) fn inside(&self) -> impl Iterator<Item = (Id, &Held)> {
-        let others = self.others.iter().flat_map(|others| others.iter()).map(|(id, apart)| (*id, apart));
-        self.apart.iter().map(|(id, apart)| (*id, apart)).chain(others).filter_map(
-            |(id, apart)| match apart {
-                Apart::Inside(held) => Some((id, held.as_ref())),
-                Apart::Trying(_) | Apart::Former(_) | Apart::Releasing(_) => None,
+        let others = self.others.iter().flat_map(|others| others.iter()).map(|(id, other)| (*id, other));
+        self.other.iter().map(|(id, other)| (*id, other)).chain(others).filter_map(
+            |(id, other)| match other {
+                Other::Inside(held) => Some((id, held.as_ref())),
+                Other::Trying(_) | Other::Former(_) | Other::Releasing(_) => None,
             },
         )
     }
 
-    /// All holders in this process, the latest of a lock that is held alone.
+    /// All holders in this process; of an exclusive lock, the latest one.
     pub(super) fn holders(&self) -> impl Iterator<Item = (Id, &Held)> {
         self.holder().into_iter().chain(self.inside())
     }
@@ -140,7 +140,7 @@ impl Attempts {
     /// when it does not queue.
     pub(super) fn join(&mut self, id: Id, waiting: Waiting) -> bool {
         if !waiting.ask.queues() {
-            self.insert_apart(id, Apart::Trying(Box::new(waiting)));
+            self.insert_other(id, Other::Trying(Box::new(waiting)));
             return true;
         }
         self.queue.join(id, Box::new(waiting)) && self.holder.is_none()
@@ -151,17 +151,17 @@ impl Attempts {
         if let Some(waiting) = self.queue.remove(id) {
             return Some(waiting);
         }
-        let apart = self.remove_apart(id, |apart| matches!(apart, Apart::Trying(_)))?;
-        if let Apart::Trying(waiting) = apart { Some(waiting) } else { None }
+        let other = self.remove_other(id, |other| matches!(other, Other::Trying(_)))?;
+        if let Other::Trying(waiting) = other { Some(waiting) } else { None }
     }
 
     /// This attempt is the holder now, or one of them.
     pub(super) fn set_holder(&mut self, id: Id, held: Box<Held>) {
         if held.kind.lets_others_in() {
-            self.insert_apart(id, Apart::Inside(held));
+            self.insert_other(id, Other::Inside(held));
         } else if let Some((before, mut former)) = self.holder.replace((id, held)) {
             former.set_former();
-            self.insert_apart(before, Apart::Former(former));
+            self.insert_other(before, Other::Former(former));
         }
     }
 
@@ -170,8 +170,8 @@ impl Attempts {
         if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
             return Some(held);
         }
-        let apart = self.remove_apart(id, |apart| matches!(apart, Apart::Former(_) | Apart::Inside(_)))?;
-        if let Apart::Former(held) | Apart::Inside(held) = apart { Some(held) } else { None }
+        let other = self.remove_other(id, |other| matches!(other, Other::Former(_) | Other::Inside(_)))?;
+        if let Other::Former(held) | Other::Inside(held) = other { Some(held) } else { None }
     }
 
     /// The name and the token of an attempt whose request for the lock is unanswered.
@@ -231,13 +231,13 @@ impl Attempts {
     }
 }
 
-/// An attempt that is neither the holder nor in the queue.
-pub(super) enum Apart {
+/// An attempt that is neither the only holder nor in the queue.
+pub(super) enum Other {
     /// It has one try, and does not queue.
     Trying(Box<Waiting>),
-    /// Another attempt of this process has got the lock before this one knew of its loss.
+    /// It has lost the lock, and does not know yet: another attempt of this process has the lock.
     Former(Box<Held>),
-    /// It has the lock beside others, here or elsewhere: a reader, or the holder of a permit.
+    /// It holds the lock together with others, here or elsewhere: a reader, or the holder of a permit.
     Inside(Box<Held>),
     Releasing(Box<Releasing>),
 }

@@ -202,7 +202,7 @@ impl Lock {
             let request = Request { fenced: fence > 0, ..request };
             let mut releasing = Releasing::new(cx.now, name, request, CLAIM);
             releasing.set_granted();
-            self.release_apart(cx, releasing);
+            self.release_unawaited(cx, releasing);
         }
     }
 
@@ -240,7 +240,7 @@ impl Lock {
             },
             Some(Attempt::Releasing(releasing)) => {
                 let step = releasing.tick(cx.now, cx.connection.trouble());
-                self.go_on_releasing(cx, id, step);
+                self.continue_release(cx, id, step);
             }
             None => {}
         }

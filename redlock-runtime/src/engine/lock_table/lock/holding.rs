@@ -347,7 +347,7 @@ impl Lock {
         let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
         self.start_release(cx, id, releasing);
         if let Some(leaving) = held.release_exclusive_place(cx.now) {
-            self.release_apart(cx, leaving);
+            self.release_unawaited(cx, leaving);
         }
         self.leave(cx, held);
     }
@@ -432,7 +432,7 @@ impl Lock {
             self.watch(cx, id);
         }
         if let Some(leaving) = leaving {
-            self.release_apart(cx, leaving);
+            self.release_unawaited(cx, leaving);
         }
     }
 

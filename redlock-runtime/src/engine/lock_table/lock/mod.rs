@@ -11,7 +11,7 @@
 //! - `holding`: holds, renews, watches and loses a lock
 //! - `acquiring`: chooses the waiter that asks the server, and handles its reply
 //! - `long_wait`, `announcing`: log a long wait, and write the record of a leader
-//! - `mod`, this file
+//! - this file, `mod`
 //! - `attempts`: the state of each attempt; `extras`: the state that few locks need
 //! - `queue`, `waiting`, `held`, `releasing` and their parts: each is one state of an attempt
 //! - `kind`: the differences between the kinds of locks
@@ -41,7 +41,7 @@ mod waiting;
 
 use super::context::Context;
 use crate::engine::protocol::Id;
-use attempts::{Apart, Attempt, Attempts};
+use attempts::{Attempt, Attempts, Other};
 use extras::Extras;
 use releasing::{ReleaseStep, Releasing};
 
@@ -63,14 +63,14 @@ impl Lock {
         cx.timers.set(id, due);
     }
 
-    /// Starts the release of the lock that the attempt holds or may hold.
+    /// Starts the release of a lock that the attempt holds or may hold.
     fn start_release(&mut self, cx: &mut Context, id: Id, releasing: Releasing) {
-        self.attempts.insert_apart(id, Apart::Releasing(Box::new(releasing)));
+        self.attempts.insert_other(id, Other::Releasing(Box::new(releasing)));
         self.send_release(cx, id);
     }
 
     /// Starts a release for which no caller waits.
-    fn release_apart(&mut self, cx: &mut Context, releasing: Releasing) {
+    fn release_unawaited(&mut self, cx: &mut Context, releasing: Releasing) {
         let id = cx.own_requests.new_id();
         cx.attempts.insert(id, releasing.name());
         self.start_release(cx, id, releasing);
@@ -85,8 +85,8 @@ impl Lock {
         cx.timers.set(id, Some(releasing.due()));
     }
 
-    /// Takes the next step of a release, after a reply or a timer.
-    fn go_on_releasing(&mut self, cx: &mut Context, id: Id, step: ReleaseStep) {
+    /// Continues a release with `step`, after a reply or a timer.
+    fn continue_release(&mut self, cx: &mut Context, id: Id, step: ReleaseStep) {
         match step {
             ReleaseStep::Done => self.end_release(cx, id),
             ReleaseStep::Send => self.send_release(cx, id),
@@ -96,8 +96,8 @@ impl Lock {
 
     /// Forgets the attempt, because nothing is left to release.
     fn end_release(&mut self, cx: &mut Context, id: Id) {
-        let is_releasing = |apart: &Apart| matches!(apart, Apart::Releasing(_));
-        if let Some(Apart::Releasing(releasing)) = self.attempts.remove_apart(id, is_releasing) {
+        let is_releasing = |other: &Other| matches!(other, Other::Releasing(_));
+        if let Some(Other::Releasing(releasing)) = self.attempts.remove_other(id, is_releasing) {
             cx.attempts.forget_token(releasing.token());
             cx.forget(id);
         }

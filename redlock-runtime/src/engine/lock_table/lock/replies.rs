@@ -90,7 +90,7 @@ impl Lock {
                     cx.contended.insert(&request.name);
                 }
                 let step = releasing.on_refusal(cx.now, refusal);
-                self.go_on_releasing(cx, id, step);
+                self.continue_release(cx, id, step);
             }
             reply if is_release => {
                 let was_held = reply == Reply::Done;
@@ -100,7 +100,7 @@ impl Lock {
                     cx.unconfirmed.extend(releasing.take_kept(id));
                 }
                 let step = releasing.on_reply(cx.now, request.action, was_held);
-                self.go_on_releasing(cx, id, step);
+                self.continue_release(cx, id, step);
                 self.look_again(cx);
                 if ran_out {
                     self.ask_after_claim(cx);
