@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, unique};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, unique};
 use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
 fn connect(cluster: &RedisCluster) -> LockManager {
@@ -435,6 +435,84 @@ fn a_waiter_is_served_after_its_slot_has_moved() {
         waiter.join().unwrap();
     }
     assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+    eventually("no key is left", || cluster.keys().is_empty());
+}
+
+/// A downgrade names several keys, so the server executes it when the slot has moved. Until then the lock is renewed as an
+/// exclusive one.
+#[test]
+fn a_downgrade_waits_for_longer_than_the_ttl_until_its_slot_has_moved() {
+    const TTL: Duration = Duration::from_secs(3);
+    let cluster = RedisCluster::start();
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let [locks, others] = [(); 2].map(|()| builder().connect_blocking().unwrap());
+    let guard = Arc::new(locks.lock("k").ttl(TTL).acquire_blocking().unwrap());
+    let reader = thread::spawn({
+        let request = others.lock("k").shared().wait(LIMIT);
+        move || request.acquire_blocking().unwrap()
+    });
+    eventually("it waits", || others.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    let slot = cluster.slot_of("lock:k");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    let mut caller = None;
+    cluster.migrate(slot, to, || {
+        let guard = Arc::clone(&guard);
+        caller = Some(thread::spawn(move || guard.downgrade_blocking()));
+        // For longer than the lease.
+        thread::sleep(2 * TTL);
+    });
+    assert_eq!(caller.unwrap().join().unwrap(), Ok(()));
+    assert!(guard.is_held(), "{:?}", guard.lost_reason());
+    let reader = reader.join().unwrap();
+    assert_eq!(reader.fencing_token(), guard.fencing_token());
+    assert!(others.lock("k").acquire_blocking().is_err_and(|error| error.is_busy()));
+    let number = guard.fencing_token();
+    assert_eq!(Arc::into_inner(guard).unwrap().release_blocking(), Ok(ReleaseOutcome::Released));
+    assert_eq!(reader.release_blocking(), Ok(ReleaseOutcome::Released));
+    assert!(others.lock("k").wait(LIMIT).acquire_blocking().unwrap().fencing_token() > number);
+    eventually("no key is left", || cluster.keys().is_empty());
+}
+
+/// The old node has executed it, and its answer is lost: the holder repeats it on the new node, when the slot has moved.
+#[test]
+fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
+    let cluster = RedisCluster::start();
+    let proxies: Vec<_> = cluster.nodes.iter().map(|node| Proxy::to(node.port())).collect();
+    for (node, proxy) in cluster.nodes.iter().zip(&proxies) {
+        let _: String = node.run(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
+    }
+    eventually("all nodes name the proxies", || {
+        let nodes = cluster.nodes.iter().map(|node| node.run::<String>("CLUSTER NODES"));
+        nodes.into_iter().all(|nodes| proxies.iter().all(|it| nodes.contains(&format!(":{}@", it.port()))))
+    });
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let [locks, others] = [(); 2].map(|()| builder().connect_blocking().unwrap());
+    let guard = Arc::new(locks.lock("k").ttl(LIMIT).acquire_blocking().unwrap());
+    let slot = cluster.slot_of("lock:k");
+    let owner = cluster.owner_of("lock:k");
+    let at = cluster.nodes.iter().position(|node| node.port() == owner.port()).unwrap();
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    proxies[at].hold_replies(true);
+    let caller = thread::spawn({
+        let guard = Arc::clone(&guard);
+        move || guard.downgrade_blocking()
+    });
+    eventually("the old node has executed it", || owner.run::<String>("GET lock:k").starts_with('%'));
+    cluster.migrate(slot, to, || {
+        proxies[at].cut();
+        proxies[at].hold_replies(false);
+        // Neither node takes a request for several keys now.
+        thread::sleep(Duration::from_millis(500));
+        assert!(!caller.is_finished(), "nobody has told it");
+    });
+    assert_eq!(caller.join().unwrap(), Ok(()));
+    assert!(guard.is_held(), "{:?}", guard.lost_reason());
+    let reader = others.lock("k").shared().wait(LIMIT).acquire_blocking().unwrap();
+    assert_eq!(reader.fencing_token(), guard.fencing_token());
+    assert!(others.lock("k").acquire_blocking().is_err_and(|error| error.is_busy()));
+    drop(reader);
+    assert_eq!(Arc::into_inner(guard).unwrap().release_blocking(), Ok(ReleaseOutcome::Released));
+    drop(others.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     eventually("no key is left", || cluster.keys().is_empty());
 }
 

@@ -128,6 +128,9 @@ impl Cluster {
         let is_told = match (&reply, request.action) {
             (Reply::Refused(refusal), Action::Release | Action::ExpireLater) => refusal.lasts(),
             (_, Action::Ping { .. }) => true,
+            // The table sends a downgrade again, too. Until then it renews the lock as an exclusive one, for which the
+            // node asks for no other key.
+            (Reply::Refused(Refusal::Transient(reason)), Action::Downgrade { .. }) => is_moving(reason),
             (_, action) if action.takes() => queue.is_left(&request.token),
             _ => false,
         };
@@ -171,7 +174,7 @@ impl Cluster {
             deferred.request = deferred.request.repeated();
         }
         // A slot that is being moved still belongs to this node.
-        let moving = reason.starts_with("TRYAGAIN");
+        let moving = is_moving(&reason);
         self.tell_delay(&deferred, reason);
         self.defer(now, deferred);
         if !moving {
@@ -242,6 +245,11 @@ impl Cluster {
             }
         }
     }
+}
+
+/// The slot is being moved, and this node has only some of the keys.
+fn is_moving(reason: &str) -> bool {
+    reason.starts_with("TRYAGAIN")
 }
 
 /// What a reply says to a request that `was_unanswered` over a connection that broke.
