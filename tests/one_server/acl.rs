@@ -219,11 +219,14 @@ fn counted_locks_need_no_rule_of_their_own() {
     let request = others.lock("k").permits(2).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking());
     eventually("the waiter is queued", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    assert_eq!(locks.set_permits_blocking("k", 3).unwrap(), None);
+    drop(waiter.join().unwrap().unwrap());
     for guard in guards {
         guard.extend_blocking(1000 * SECOND).unwrap();
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
-    drop(waiter.join().unwrap().unwrap());
+    assert_eq!(locks.permits_blocking("k").unwrap(), Some(3));
+    assert_eq!(locks.clear_permits_blocking("k").unwrap(), Some(3));
     let writer = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     let request = others.lock("k").shared().wait(LIMIT);
     let reader = thread::spawn(move || request.acquire_blocking());

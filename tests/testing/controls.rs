@@ -94,6 +94,23 @@ async fn a_lock_that_several_hold_elsewhere_lets_in_as_many_as_fit() {
     assert!(node.holders("k").is_empty());
 }
 
+/// As on a server: an operator sets how many permits there are.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_is_set_counts_for_the_code_under_test() {
+    let locks = manager().await;
+    let node = locks.testing().unwrap();
+    let take = || locks.lock("k").permits(9);
+    let _elsewhere = node.hold_permit("k", 9, "mail::send").unwrap();
+    let operator = node.manager();
+    operator.set_permits("k", 1).await.unwrap();
+    assert!(take().acquire().await.unwrap_err().is_busy());
+    let refused = take().take(2).acquire().await.unwrap_err();
+    assert!(matches!(refused, LockError::Misconfigured { .. }), "{refused:?}");
+    let (waits, raised) = tokio::join!(take().wait(5 * SECOND).acquire(), operator.set_permits("k", 2));
+    assert_eq!(raised, Ok(Some(1)));
+    waits.unwrap().release().await.unwrap();
+}
+
 /// As on a server: a test sees the readers beside the writer that has become one, and takes the lock from all.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_downgraded_lets_readers_in_and_is_lost_with_theirs() {
