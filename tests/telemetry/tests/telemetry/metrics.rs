@@ -421,7 +421,8 @@ fn a_connection_that_breaks_is_counted() {
     let locks = connect(&server);
     let broken = || value(&recorder().render(), "redlocked_reconnects_total", &[]);
     let before = broken().unwrap();
-    server.run::<u32>("CLIENT KILL TYPE normal SKIPME yes");
+    // The manager subscribes over its only connection.
+    eventually("it is cut", || server.run::<u32>("CLIENT KILL TYPE pubsub") == 1);
     eventually("it broke", || broken().unwrap() > before);
     drop(locks.lock("k").wait(30 * SECOND).acquire_blocking().unwrap());
 }
