@@ -160,12 +160,13 @@ async fn a_nested_call_has_a_wait_and_stays_inside_the_outer_hold() {
 
 #[tokio::test]
 async fn several_keys_are_one_wait_and_one_hold() {
+    type OfKind = fn(String) -> LockKey;
     let (locks, key) = (memory(), unique("several"));
     let keys = [format!("{key}:a"), format!("{key}:b")];
     drop(locks.lock_all(&keys).acquire().await.unwrap());
     assert_eq!(closed(&keys.join(", ")), ["lock_wait(acquired) < -", "lock_hold(released) < -"]);
     // The strictest of their kinds.
-    let kinds: [(fn(String) -> LockKey, fn(String) -> LockKey, &str); 3] = [
+    let kinds: [(OfKind, OfKind, &str); 3] = [
         (LockKey::shared, LockKey::exclusive, "exclusive"),
         (|key| LockKey::permits(key, 5), LockKey::shared, "permits"),
         (LockKey::shared, LockKey::shared, "shared"),
