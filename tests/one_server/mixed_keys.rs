@@ -4,7 +4,7 @@
 use std::future::pending;
 use std::thread;
 
-use kit::{LIMIT, RedisServer, SECOND, connect, eventually, polled, runtime, unique};
+use kit::{LIMIT, Quorum, RedisServer, SECOND, connect, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockKey, LockManager, ReleaseOutcome, distributed_lock};
 
 /// The store that one test uses.
@@ -363,10 +363,13 @@ fn a_key_that_is_not_exclusive_costs_a_call_of_its_own() {
 
 #[test]
 fn a_manager_that_shares_no_locks_says_why() {
-    let server = RedisServer::start();
+    let (server, quorum) = (RedisServer::start(), Quorum::durable(3));
     let cohort = LockManager::builder(server.url()).cohort(4).connect_blocking().unwrap();
-    let error = cohort.lock_all([LockKey::from("a"), LockKey::shared("b")]).acquire_blocking().unwrap_err();
-    assert!(matches!(&error, LockError::InvalidRequest { key, .. } if &**key == "b"), "{error:?}");
-    assert_eq!(server.keys(), [""; 0], "nothing was sent");
-    drop(cohort.lock_all([LockKey::from("a"), LockKey::permits("b", 1)]).acquire_blocking().unwrap());
+    for locks in [&cohort, &quorum.manager()] {
+        for other in [LockKey::shared("b"), LockKey::permits("b", 3)] {
+            let error = locks.lock_all([LockKey::from("a"), other]).acquire_blocking().unwrap_err();
+            assert!(matches!(&error, LockError::InvalidRequest { key, .. } if &**key == "b"), "{error:?}");
+        }
+        drop(locks.lock_all([LockKey::from("a"), LockKey::permits("b", 1)]).acquire_blocking().unwrap());
+    }
 }

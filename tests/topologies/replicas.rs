@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, RedisServer, SECOND, SentinelGroup, eventually};
 #[cfg(feature = "once")]
 use redlocked::once::Once;
-use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome, TickMissed};
+use redlocked::{LockError, LockKey, LockManager, LockRequest, ReleaseOutcome, TickMissed};
 
 struct Servers {
     primary: RedisServer,
@@ -81,9 +81,10 @@ fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
 fn readers_and_holders_of_permits_are_on_the_replicas_too() {
     let servers = start();
     let locks = servers.connect(2);
-    for permits in [0, 3] {
+    for permits in [0, 1, 3] {
         let request = || match permits {
             0 => locks.lock("k").shared(),
+            1 => locks.lock_all([LockKey::shared("j"), LockKey::permits("k", 3)]),
             permits => locks.lock("k").permits(permits),
         };
         let guards: Vec<_> = (0..3).map(|_| request().ttl(60 * SECOND).acquire_blocking().unwrap()).collect();
