@@ -11,9 +11,9 @@ pub(crate) type Mutant = (&'static str, &'static str, &'static str, &'static str
 /// All of them.
 pub(crate) const MUTANTS: [Mutant; 11] = [
     (
-        "command_from_inside_is_not_looked_after",
+        "command_from_inside_schedules_no_check",
         "engine/runner/mod.rs",
-        "self.look_at(Moment::now().after(stall_watch::LOOK_AGAIN));",
+        "self.schedule_check(Moment::now().after(stall_watch::RECHECK_AFTER));",
         "",
         "computes_behind_its_command",
     ),
@@ -25,10 +25,10 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
         "ends_behind_its_command",
     ),
     (
-        "look_is_reset_after_the_loop_is_read",
+        "check_is_reset_after_the_loop_is_read",
         "engine/runner/stall_watch.rs",
-        "if next == NEVER || runner.look_at.fetch_min(next, Ordering::SeqCst) <= next {",
-        "runner.look_at.store(next, Ordering::SeqCst);\n        if next == NEVER {",
+        "if next == NEVER || runner.check_at.fetch_min(next, Ordering::SeqCst) <= next {",
+        "runner.check_at.store(next, Ordering::SeqCst);\n        if next == NEVER {",
         "computes_beside_callers",
     ),
     (
@@ -82,7 +82,7 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
         "one",
     ),
     (
-        "last_look_before_the_loop_is_nowhere",
+        "last_check_before_the_loop_is_unpolled",
         "engine/runner/mod.rs",
         "        self.place.store(UNPOLLED, Ordering::SeqCst);\n        if event_loop.is_idle() && !event_loop.has_commands() {\n",
         "        let is_idle = event_loop.is_idle() && !event_loop.has_commands();\n        self.place.store(UNPOLLED, Ordering::SeqCst);\n        \

@@ -75,8 +75,8 @@ pub(super) struct LoopRunner {
     watchdog: StallWatchdog,
     /// The clock of the loop's deadlines.
     clock: Clock,
-    /// The user states that the runtimes of callers have I/O and timers.
-    is_sure: bool,
+    /// The user states that the callers' runtimes have I/O and timers.
+    callers_have_drivers: bool,
     state: LoopLock<RunnerState>,
     /// The loop's own runtime, while no runtime of its callers polls it.
     own: Mutex<Option<Arc<FallbackRuntime>>>,
@@ -95,8 +95,8 @@ pub(super) struct LoopRunner {
     /// When the runtime counts as late with the next deadline of the loop, and when the watchdog
     /// checks next; both on the lease clock, or [`NEVER`].
     late_at: AtomicU64,
-    look_at: AtomicU64,
-    /// True when the watchdog checks within [`LOOK_AGAIN`](stall_watch::LOOK_AGAIN).
+    check_at: AtomicU64,
+    /// True when the watchdog checks within [`RECHECK_AFTER`](stall_watch::RECHECK_AFTER).
     is_watched: AtomicBool,
     watch: Mutex<Watch>,
     /// The next deadline of the loop on its own thread, or [`NEVER`], and whether a caller waits
@@ -117,28 +117,27 @@ struct RunnerState {
     /// True during a poll, and after it only if the loop panicked.
     is_polled: bool,
     /// The time of the last move.
-    since: Moment,
+    moved_at: Moment,
     /// How long the loop stays on its own thread.
     cool_down: Duration,
 }
 
 impl LoopRunner {
-    /// Creates a runner whose loop no task polls yet. `is_sure`: the user states that the runtimes
-    /// of callers have I/O and timers.
-    pub(super) fn new(event_loop: EventLoop, is_sure: bool) -> io::Result<Arc<Self>> {
+    /// Creates a runner whose loop no task polls yet.
+    pub(super) fn new(event_loop: EventLoop, callers_have_drivers: bool) -> io::Result<Arc<Self>> {
         let clock = event_loop.clock().clone();
         let state = RunnerState {
             event_loop: Some(event_loop),
             waker: None,
             polled_on: None,
             is_polled: false,
-            since: Moment::now(),
+            moved_at: Moment::now(),
             cool_down: Duration::ZERO,
         };
         Ok(Arc::new(Self {
             watchdog: StallWatchdog::of_this_process()?,
             clock,
-            is_sure,
+            callers_have_drivers,
             state: LoopLock::new(state),
             own: Mutex::new(None),
             place: AtomicU64::new(UNPOLLED),
@@ -148,7 +147,7 @@ impl LoopRunner {
             seen: AtomicU64::new(0),
             written: AtomicU64::new(0),
             late_at: AtomicU64::new(NEVER),
-            look_at: AtomicU64::new(NEVER),
+            check_at: AtomicU64::new(NEVER),
             is_watched: AtomicBool::new(false),
             watch: Mutex::default(),
             due: AtomicU64::new(NEVER),
@@ -172,10 +171,10 @@ impl LoopRunner {
             // for long, or the caller may be a blocking thread.
             place if place == here() => {
                 if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
-                    self.look_at(Moment::now().after(stall_watch::LOOK_AGAIN));
+                    self.schedule_check(Moment::now().after(stall_watch::RECHECK_AFTER));
                 }
             }
-            _ => self.look_at(Moment::now().after(stall_watch::LOOK)),
+            _ => self.schedule_check(Moment::now().after(stall_watch::CHECK_AFTER)),
         }
     }
 
@@ -216,8 +215,8 @@ impl LoopRunner {
 
     /// Starts the loop on the caller's runtime if that can run it, else on its own thread.
     pub(super) fn start(self: &Arc<Self>) {
-        // Before the state is locked: the check of a runtime may wait for another thread's panic
-        // hook.
+        // The check of a runtime may wait for another thread's panic hook, so it comes before the
+        // state is locked.
         let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
         let runner = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
         let mut state = self.state();
@@ -232,7 +231,7 @@ impl LoopRunner {
     /// True when `here`, the runtime of this thread, can run the loop. With `panic = "abort"` it
     /// cannot be checked, and the user's statement counts.
     fn runs_on(&self, here: &Runtime) -> bool {
-        if self.is_sure && cfg!(panic = "abort") {
+        if self.callers_have_drivers && cfg!(panic = "abort") {
             host::running_clock().is_some()
         } else {
             runtime_has_drivers(here)
@@ -274,7 +273,7 @@ impl LoopRunner {
         drop(state);
         runtime.spawn(poll_loop(PollTask { runner: Arc::clone(self), moves }));
         // Before its first poll, only this check detects that the runtime does not run it.
-        self.look_at(Moment::now().after(LONGEST_DELAY));
+        self.schedule_check(Moment::now().after(LONGEST_DELAY));
     }
 
     fn move_to_own_thread(self: &Arc<Self>, state: &mut RunnerState) {
@@ -299,7 +298,7 @@ impl LoopRunner {
         }
         self.own().take().into_iter().for_each(|own| own.wake());
         state.polled_on = None;
-        state.since = Moment::now();
+        state.moved_at = Moment::now();
         moves
     }
 
@@ -334,13 +333,13 @@ impl LoopRunner {
     /// loop within [`STEADY`].
     fn cool_down(&self, state: &mut RunnerState, at_least: Duration) {
         let now = Moment::now();
-        let before = if now.since(state.since) < STEADY { 2 * state.cool_down } else { Duration::ZERO };
+        let before = if now.since(state.moved_at) < STEADY { 2 * state.cool_down } else { Duration::ZERO };
         state.cool_down = before.max(at_least).min(LONGEST_COOL_DOWN);
         self.returns_at.store(now.after(state.cool_down).to_nanos(), Ordering::Relaxed);
     }
 
     /// Moves the loop if the thread that polls it is about to block. A thread of `spawn_blocking`
-    /// is in the same runtime, but does not poll it.
+    /// is in the same runtime, but does not poll the loop.
     fn on_blocked(self: &Arc<Self>) {
         let mut state = self.state();
         let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
@@ -365,11 +364,11 @@ impl LoopRunner {
         self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
         // The process may end next, so what callers have released is written now.
         event_loop.flush();
-        // Before the last check for commands: a caller that sends one after the check finds the
-        // loop unpolled, and starts it.
+        // This comes before the last check for commands: a caller that sends one after the check
+        // finds the loop unpolled, and starts it.
         self.place.store(UNPOLLED, Ordering::SeqCst);
         if event_loop.is_idle() && !event_loop.has_commands() {
-            if Moment::now().since(state.since) < STEADY {
+            if Moment::now().since(state.moved_at) < STEADY {
                 self.cool_down(&mut state, COOL_DOWN);
             }
             let _ = self.leave(&mut state);
@@ -394,14 +393,14 @@ impl LoopRunner {
         }
         *polled_on = Some(host::thread_number());
         *is_polled = true;
-        let turn = event_loop.poll(cx);
+        let polled = event_loop.poll(cx);
         *is_polled = false;
         self.polled.fetch_add(1, Ordering::SeqCst);
         self.seen.store(sent, Ordering::SeqCst);
-        if turn.is_pending() && !event_loop.has_commands() {
+        if polled.is_pending() && !event_loop.has_commands() {
             self.written.store(sent, Ordering::SeqCst);
         }
-        match turn {
+        match polled {
             Poll::Ready(PollOutcome::Ended) => state.event_loop = None,
             Poll::Ready(PollOutcome::NoClock) => {
                 self.take_over(&mut state, LONGEST_COOL_DOWN);
@@ -417,7 +416,7 @@ impl LoopRunner {
             }
             Poll::Pending => self.set_late_at(self.late_at(event_loop)),
         }
-        turn
+        polled
     }
 
     /// Returns when a runtime that has not polled the loop again counts as late: after the loop's
@@ -445,8 +444,8 @@ impl LoopRunner {
         })
     }
 
-    /// Blocks this thread, which is in no runtime, until `future` is ready. Meanwhile it polls the
-    /// loop, if that has its own runtime.
+    /// Blocks this thread, which is in no runtime, until `future` is ready. Meanwhile the thread polls
+    /// the loop, if the loop has its own runtime.
     pub(super) fn poll_until<F: Future>(
         self: &Arc<Self>,
         limit: Option<Moment>,
@@ -478,14 +477,14 @@ impl LoopRunner {
         if let Some(late_at) = late_at
             && self.place.load(Ordering::SeqCst) != OWN_THREAD
         {
-            self.look_at(late_at);
+            self.schedule_check(late_at);
         }
     }
 
-    /// Has the watchdog check the loop at that time, if not sooner.
-    fn look_at(self: &Arc<Self>, at: Moment) {
-        if self.look_at.fetch_min(at.to_nanos(), Ordering::SeqCst) > at.to_nanos() {
-            self.watchdog.look_at(self, at);
+    /// Lets the watchdog check the loop at that time, unless it checks sooner.
+    fn schedule_check(self: &Arc<Self>, at: Moment) {
+        if self.check_at.fetch_min(at.to_nanos(), Ordering::SeqCst) > at.to_nanos() {
+            self.watchdog.schedule_check(self, at);
         }
     }
 
@@ -527,7 +526,7 @@ async fn poll_loop(task: PollTask) {
     while poll_fn(|cx| task.runner.poll(task.moves, cx)).await.lets_others_run().await {}
 }
 
-/// Owned by the task that polls the loop: its drop shows that the runtime has dropped the task.
+/// The state of the task that polls the loop. Its drop shows that the runtime has dropped the task.
 struct PollTask {
     runner: Arc<LoopRunner>,
     moves: u64,
@@ -574,11 +573,11 @@ pub(super) struct Resident {
 impl Resident {
     pub(super) fn start(event_loop: EventLoop) -> io::Result<Arc<Self>> {
         let resident = Arc::new(Self { event_loop: LoopLock::new(Some(event_loop)) });
-        let residence = Residence(Arc::clone(&resident));
-        let turns = async move { while poll_fn(|cx| residence.0.poll(cx)).await.lets_others_run().await {} };
+        let task = ResidentTask(Arc::clone(&resident));
+        let polls = async move { while poll_fn(|cx| task.0.poll(cx)).await.lets_others_run().await {} };
         match SharedThread::of_this_process() {
-            Ok(thread) => thread.run(turns),
-            Err(_) => host::start_thread("redlocked", turns)?,
+            Ok(thread) => thread.run(polls),
+            Err(_) => host::start_thread("redlocked", polls)?,
         }
         Ok(resident)
     }
@@ -600,10 +599,10 @@ impl Resident {
     }
 }
 
-/// Owned by the task that polls the loop. Its drop ends the loop: callers get an error.
-struct Residence(Arc<Resident>);
+/// The state of the task that polls the loop. Its drop ends the loop: callers get an error.
+struct ResidentTask(Arc<Resident>);
 
-impl Drop for Residence {
+impl Drop for ResidentTask {
     fn drop(&mut self) {
         *self.0.event_loop.lock() = None;
     }

@@ -4,8 +4,8 @@
 //! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was
 //! not polled by then gets a wake-up, and a little later a thread of its own.
 //!
-//! No look is lost: a look forgets that it was due before it reads the state of the loop, so
-//! whoever changes that state and finds a look due has changed it before that look reads it.
+//! No check is lost. A check clears `check_at` before it reads the state of the loop. So if a thread
+//! changes that state, and then finds a check due, that check reads the changed state.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -26,13 +26,13 @@ use crate::base::host::sync::{AtomicUsize, Ordering};
 use crate::base::host::{self, OfThisProcess};
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
+pub(super) const CHECK_AFTER: Duration = Duration::from_millis(20);
 
-/// A loop that was polled since the last look is looked at again after this.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long after a check the watchdog checks a loop again that its runtime has polled.
+pub(super) const RECHECK_AFTER: Duration = Duration::from_millis(100);
 
-/// How long a runtime may take to poll a loop after a look that finds a command which was sent
-/// since the look before.
+/// How long a runtime may take to poll a loop after a check that finds a new command: one that was
+/// sent since the check before.
 const READS_WITHIN: Duration = Duration::from_millis(50);
 
 /// The handle of the watchdog.
@@ -44,7 +44,7 @@ pub(super) struct StallWatchdog {
 
 enum WatchdogMessage {
     Run(Pin<Box<dyn Future<Output = ()> + Send>>),
-    Look(Weak<LoopRunner>, Moment),
+    Check(Weak<LoopRunner>, Moment),
 }
 
 static OF_THE_PROCESS: OfThisProcess<StallWatchdog> = OfThisProcess::new();
@@ -66,7 +66,7 @@ impl StallWatchdog {
 
     fn start() -> io::Result<Self> {
         let (calls, received) = unbounded_channel();
-        host::start_thread("redlocked-guard", guard(received))?;
+        host::start_thread("redlocked-guard", run_checks(received))?;
         Ok(Self { calls, own_threads: Arc::default() })
     }
 
@@ -80,40 +80,40 @@ impl StallWatchdog {
         &self.own_threads
     }
 
-    pub(super) fn look_at(&self, runner: &Arc<LoopRunner>, at: Moment) {
-        let _ = self.calls.send(WatchdogMessage::Look(Arc::downgrade(runner), at));
+    pub(super) fn schedule_check(&self, runner: &Arc<LoopRunner>, at: Moment) {
+        let _ = self.calls.send(WatchdogMessage::Check(Arc::downgrade(runner), at));
     }
 }
 
-/// A look that is due.
-struct Look {
+/// A check that is due.
+struct Check {
     at: Moment,
     runner: Weak<LoopRunner>,
 }
 
-/// What the watchdog knows of a loop. No other thread reads it.
+/// What the watchdog knows about a loop. No other thread reads it.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// The polls, and the commands so far, when it looked last or was asked to look.
+    /// The numbers of polls and of commands at the last check, or at the last request for one.
     polled: u64,
     sent: u64,
-    /// The loop was woken at the last look, because it was late, and moves at this time.
+    /// When the loop moves: the last check found it late, and woke it.
     moves_at: Option<Moment>,
-    /// The watchdog was late itself, which says nothing about the runtime: it looks once more.
+    /// The watchdog was late itself, so it cannot judge the runtime: it checks once more.
     is_excused: bool,
 }
 
-async fn guard(mut calls: UnboundedReceiver<WatchdogMessage>) {
-    let mut looks: BinaryHeap<Reverse<Look>> = BinaryHeap::new();
+async fn run_checks(mut calls: UnboundedReceiver<WatchdogMessage>) {
+    let mut checks: BinaryHeap<Reverse<Check>> = BinaryHeap::new();
     loop {
         let now = Moment::now();
-        while looks.peek().is_some_and(|look| look.0.at <= now) {
-            let next = looks.pop().and_then(|Reverse(look)| look.take(Moment::now()));
-            looks.extend(next.map(Reverse));
+        while checks.peek().is_some_and(|check| check.0.at <= now) {
+            let next = checks.pop().and_then(|Reverse(check)| check.take(Moment::now()));
+            checks.extend(next.map(Reverse));
         }
-        let call = match looks.peek() {
-            Some(Reverse(look)) => {
-                let left = look.at.since(Moment::now());
+        let call = match checks.peek() {
+            Some(Reverse(check)) => {
+                let left = check.at.since(Moment::now());
                 let Ok(call) = timeout(left, calls.recv()).await else { continue };
                 call
             }
@@ -121,11 +121,11 @@ async fn guard(mut calls: UnboundedReceiver<WatchdogMessage>) {
         };
         match call {
             Some(WatchdogMessage::Run(task)) => host::spawn(task),
-            Some(WatchdogMessage::Look(runner, at)) => {
+            Some(WatchdogMessage::Check(runner, at)) => {
                 if let Some(runner) = runner.upgrade() {
                     runner.watch().notes(&runner);
                 }
-                looks.push(Reverse(Look { at, runner }));
+                checks.push(Reverse(Check { at, runner }));
             }
             // Never: the process has a handle.
             None => return,
@@ -133,19 +133,19 @@ async fn guard(mut calls: UnboundedReceiver<WatchdogMessage>) {
     }
 }
 
-impl Look {
-    /// Returns the next look at this loop.
+impl Check {
+    /// Checks the loop, and returns the next check.
     fn take(self, now: Moment) -> Option<Self> {
         let runner = self.runner.upgrade()?;
         let at = self.at.to_nanos();
-        // Fails when another look at this loop was due sooner.
-        runner.look_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        // Fails when another check of this loop was due sooner.
+        runner.check_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         runner.is_watched.store(false, Ordering::SeqCst);
-        let next = runner.watch().look(&runner, self.at, now);
-        if next == NEVER || runner.look_at.fetch_min(next, Ordering::SeqCst) <= next {
+        let next = runner.watch().check(&runner, self.at, now);
+        if next == NEVER || runner.check_at.fetch_min(next, Ordering::SeqCst) <= next {
             return None;
         }
-        if next <= now.after(LOOK_AGAIN).to_nanos() {
+        if next <= now.after(RECHECK_AFTER).to_nanos() {
             runner.is_watched.store(true, Ordering::SeqCst);
         }
         Some(Self { at: Moment::from_nanos(next), ..self })
@@ -153,7 +153,7 @@ impl Look {
 }
 
 impl Watch {
-    /// Somebody has asked for a look at this loop. Returns what is new since the last look or note.
+    /// Notes how far the loop is. Returns what is new since the last note.
     fn notes(&mut self, runner: &LoopRunner) -> News {
         let sent = runner.sent.load(Ordering::SeqCst);
         let polled = runner.polled.load(Ordering::SeqCst);
@@ -169,8 +169,8 @@ impl Watch {
         news
     }
 
-    /// Looks at a loop. Returns when to look again.
-    fn look(&mut self, runner: &Arc<LoopRunner>, at: Moment, now: Moment) -> u64 {
+    /// Checks a loop, and moves it if its runtime is late. Returns when to check again.
+    fn check(&mut self, runner: &Arc<LoopRunner>, at: Moment, now: Moment) -> u64 {
         let News { is_polled, is_unread } = self.notes(runner);
         let late_at = runner.late_at.load(Ordering::SeqCst);
         if let UNPOLLED | OWN_THREAD = runner.place.load(Ordering::SeqCst) {
@@ -178,9 +178,9 @@ impl Watch {
             return NEVER;
         }
         if is_polled {
-            // A runtime that is busy with locks is looked at again, so that not each lock wakes the
-            // watchdog.
-            return now.after(LOOK_AGAIN).to_nanos().min(late_at.max(now.after(LOOK).to_nanos()));
+            // The runtime is busy with locks. Checking it at intervals keeps each lock from waking
+            // the watchdog.
+            return now.after(RECHECK_AFTER).to_nanos().min(late_at.max(now.after(CHECK_AFTER).to_nanos()));
         }
         let is_due = late_at <= now.to_nanos();
         // No deadline comes while the clock stands still.
@@ -190,12 +190,12 @@ impl Watch {
             let reads_at = if runner.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
             return if is_due { reads_at } else { reads_at.min(late_at) };
         }
-        if now.since(at) > LOOK && !self.is_excused {
+        if now.since(at) > CHECK_AFTER && !self.is_excused {
             self.is_excused = true;
-            return now.after(LOOK).to_nanos();
+            return now.after(CHECK_AFTER).to_nanos();
         }
         let Some(mut state) = runner.try_state() else {
-            return now.after(LOOK).to_nanos();
+            return now.after(CHECK_AFTER).to_nanos();
         };
         match self.moves_at {
             Some(moves_at) if moves_at <= now => {
@@ -206,7 +206,7 @@ impl Watch {
             Some(moves_at) => moves_at.to_nanos(),
             None => {
                 state.waker.iter().for_each(Waker::wake_by_ref);
-                let moves_at = now.after(runner.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
+                let moves_at = now.after(runner.clock.of_runtime().map_or(CHECK_AFTER, |_| PATIENCE));
                 self.moves_at = Some(moves_at);
                 moves_at.to_nanos()
             }
@@ -214,27 +214,27 @@ impl Watch {
     }
 }
 
-/// What has become of a loop since the last look.
+/// What a loop has done since the last note.
 struct News {
     is_polled: bool,
     is_unread: bool,
 }
 
-impl PartialEq for Look {
+impl PartialEq for Check {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
 
-impl Eq for Look {}
+impl Eq for Check {}
 
-impl PartialOrd for Look {
+impl PartialOrd for Check {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Look {
+impl Ord for Check {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.cmp(&other.at)
     }
