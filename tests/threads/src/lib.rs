@@ -50,7 +50,7 @@ macro_rules! scenarios {
 scenarios! {
     loop_waker when_woken alarm
     one two three two_and_by_hand limited limited_and_by_hand
-    moved moved_and_dropped dropped_beside_a_command
+    moved moved_and_dropped moved_as_a_caller_leaves dropped_beside_a_command
     computes_behind_its_command computes_beside_callers
     ends_behind_its_command
 }

@@ -466,6 +466,11 @@ impl LoopRunner {
         self.is_awaited.load(Ordering::SeqCst) || self.has_unread()
     }
 
+    /// True when the loop has moved since the move with this number.
+    fn has_moved(&self, moves: u64) -> bool {
+        self.moves.load(Ordering::SeqCst) != moves
+    }
+
     /// True while the loop has an unread command.
     fn has_unread(&self) -> bool {
         self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)

@@ -31,6 +31,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("limited_and_by_hand", || blocked(2, 1, true)),
     ("moved", || moved(false)),
     ("moved_and_dropped", || moved(true)),
+    ("moved_as_a_caller_leaves", moved_as_a_caller_leaves),
     ("dropped_beside_a_command", dropped_beside_a_command),
     ("computes_behind_its_command", computes_behind_its_command),
     ("computes_beside_callers", computes_beside_callers),
@@ -202,6 +203,23 @@ fn moved(is_dropped: bool) {
     };
     outside.join().unwrap();
     let runtime = inside.join().unwrap();
+    manager.ends();
+    runtime.shut_down();
+}
+
+/// A caller in a runtime takes the loop there, just when a caller without a runtime stops polling it.
+fn moved_as_a_caller_leaves() {
+    let manager = Manager::start();
+    let outside = {
+        let manager = Arc::clone(&manager);
+        thread::spawn(move || manager.blocks(None))
+    };
+    let runtime = Handle::new();
+    runtime.block_on(async {
+        let outcome = manager.ask();
+        poll_fn(|cx| outcome.poll(cx)).await;
+    });
+    outside.join().unwrap();
     manager.ends();
     runtime.shut_down();
 }

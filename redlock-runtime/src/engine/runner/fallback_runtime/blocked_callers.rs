@@ -4,8 +4,9 @@
 //! A caller that finds no thread polling takes the turn: it polls its future, then the loop, then
 //! its future again, until that is ready. Any other caller waits for its own outcome. The first of
 //! those that wait asks the loop's own thread for its turn, which that thread gives away between
-//! two polls. A caller that leaves the turn looks last at the commands that were sent meanwhile,
-//! and passes the turn to the loop's own thread if there are any, or if another caller is blocked.
+//! two polls. A caller that leaves the turn looks last at the commands that were sent meanwhile. It
+//! passes the turn to the loop's own thread if there are any, if another caller is blocked, or if
+//! the loop has moved, because that thread then ends.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -219,11 +220,13 @@ impl Drop for CallerTurn<'_> {
         turns.polled_by = PolledBy::NoThread;
         turns.left_at = now;
         turns.due = self.runner.due();
-        // Before the last look at the commands: a caller that sends one after that look sees that
-        // no thread polls.
+        // Before the last look at the commands and the moves: a caller that sends one, or moves the
+        // loop, after that look sees that no thread polls.
         self.own.is_polled.store(false, Ordering::SeqCst);
-        let is_needed =
-            self.has_more.get() || self.own.blocked.load(Ordering::SeqCst) > 0 || self.runner.is_awaited();
+        let is_needed = self.has_more.get()
+            || self.own.blocked.load(Ordering::SeqCst) > 0
+            || self.runner.is_awaited()
+            || self.runner.has_moved(self.own.moves);
         if is_needed {
             turns.pass_on(now);
         }
