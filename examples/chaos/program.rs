@@ -193,6 +193,10 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
          token",
         result.holds, result.foreign, result.writes, result.refused
     );
+    println!(
+        "permits        {} times set or cleared by an operator; {} holds had room by that number alone",
+        chaos.history.limits_set, result.by_central_limit
+    );
     let tickets = &chaos.history.tickets;
     println!("tickets        {} given, {} redeemed", tickets.given, tickets.redeemed);
     let (bodies, checked) = (&chaos.history.bodies, chaos.history.check_bodies());

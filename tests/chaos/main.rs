@@ -58,7 +58,7 @@ fn seed() -> u64 {
 fn summary<G>(chaos: &Chaos<G>) {
     let result = chaos.history.result();
     report(&format!(
-        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} tickets given, {} redeemed; {} ticks, {} runs, {} results, {} excused; {} writes, {} of them refused; {}; \
+        "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones, {} by one of {} central limits; {} tickets given, {} redeemed; {} ticks, {} runs, {} results, {} excused; {} writes, {} of them refused; {}; \
          the latest {:.1?} late; {}",
         result.violations.len(),
         result.excused,
@@ -67,6 +67,8 @@ fn summary<G>(chaos: &Chaos<G>) {
         result.holds,
         chaos.history.entered_over_time(4),
         result.foreign,
+        result.by_central_limit,
+        chaos.history.limits_set,
         chaos.history.tickets.given,
         chaos.history.tickets.redeemed,
         chaos.history.bodies.ticks(),

@@ -248,7 +248,7 @@ impl History {
                 self.stories.push(self.tell(number, log));
             }
         }
-        self.checker.forget();
+        self.checker.forget(until);
     }
 
     fn tell(&self, number: usize, log: &EventLog) -> String {
@@ -270,11 +270,17 @@ impl History {
             let left = hold.left.map_or_else(|| "-".to_owned(), relative);
             let _ = write!(
                 text,
-                "\n  ({worker}, {visit}) asked {} entered {} left {left} deadline {} fencing token {fence}",
+                "\n  ({worker}, {visit}) asked {} entered {} left {left} deadline {} fencing token {fence} allows {:?}",
                 relative(hold.asked),
                 relative(hold.entered),
-                relative(hold.deadline)
+                relative(hold.deadline),
+                hold.allows
             );
+        }
+        for (began, answered, permits) in self.checker.limits.around(violation.key, from, to) {
+            let answered = answered.map_or_else(|| "-".to_owned(), relative);
+            let _ =
+                write!(text, "\n  central limit {permits:?}: set {} answered {answered}", relative(began));
         }
         for stall in self.liveness.found.iter().filter(|stall| (from..=to).contains(&stall.at)) {
             let _ = write!(text, "\n  {} {stall:?}", relative(stall.at));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{HoldId, Loss};
 
-/// How many numbers of a key are kept that count no more.
-const KEPT: usize = 256;
+/// No call waits longer, in nanoseconds, also if its process is frozen meanwhile.
+const LONGEST_WAIT: u64 = 60_000_000_000;
 
 /// How many permits an operator has set for a key.
 #[derive(Clone, Debug)]
@@ -85,16 +85,29 @@ impl Limits {
         numbers.chain((is_unset || is_lost).then_some(None)).collect()
     }
 
-    /// Drops old numbers, so that memory stays bounded.
-    pub(crate) fn forget(&mut self) {
-        for limits in self.keys.values_mut() {
-            let mut surplus =
-                limits.iter().filter(|limit| limit.until.is_some()).count().saturating_sub(KEPT);
-            limits.retain(|limit| {
-                let is_kept = limit.until.is_none() || surplus == 0;
-                surplus -= usize::from(!is_kept);
-                is_kept
-            });
-        }
+    /// The numbers that may have counted between those times: when each was set, and when the server answered.
+    pub(crate) fn around(
+        &self,
+        key: u64,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = (u64, Option<u64>, Option<u64>)> {
+        let set = self.keys.get(&key).into_iter().flatten();
+        let counts =
+            move |limit: &&CentralLimit| limit.began <= to && limit.until.is_none_or(|until| from <= until);
+        set.filter(counts).map(|limit| (limit.began, limit.answered, limit.permits))
+    }
+
+    /// Drops the numbers that have counted for no hold which enters from then on, so that memory stays bounded.
+    pub(crate) fn forget(&mut self, before: u64) {
+        let counts = |limit: &CentralLimit| {
+            limit.until.is_none_or(|until| until.saturating_add(LONGEST_WAIT) > before)
+        };
+        self.keys.values_mut().for_each(|limits| limits.retain(counts));
+    }
+    /// How many numbers it knows.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.keys.values().map(Vec::len).sum()
     }
 }

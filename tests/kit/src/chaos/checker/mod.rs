@@ -310,11 +310,11 @@ impl Checker {
         recent.filter(move |(_, hold)| hold.entered <= to && from <= hold.end())
     }
 
-    /// Drops old holds, so that memory stays bounded.
-    pub(crate) fn forget(&mut self) {
+    /// Drops old holds, so that memory stays bounded. Those that enter before then have been looked at.
+    pub(crate) fn forget(&mut self, before: u64) {
         const KEPT: usize = 256;
         self.lag.forget();
-        self.limits.forget();
+        self.limits.forget(before);
         for key in self.keys.values_mut() {
             key.recent.drain(..key.recent.len().saturating_sub(KEPT));
         }

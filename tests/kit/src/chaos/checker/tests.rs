@@ -33,7 +33,7 @@ fn check_with(holds: &[Hold], losses: &[Loss]) -> CheckResult {
     for number in 0..holds.len() {
         let until = holds.get(number + 1).map_or(u64::MAX, |next| next.entered);
         stepwise.look(vec![named(number)], vec![], until, losses);
-        stepwise.forget();
+        stepwise.forget(until);
     }
     assert_eq!(at_once.result.writes, stepwise.result.writes);
     assert_eq!(at_once.result.refused, stepwise.result.refused);
@@ -129,6 +129,26 @@ fn a_central_limit_may_be_forgotten_with_all_that_the_server_knows() {
     assert_eq!(overlaps_beside(&[set, (Some(1), 24, Some(25))], &[forgotten(None)], &one), (1, 0));
     let taken_away = Loss { of_records: false, ..forgotten(None) };
     assert_eq!(overlaps_beside(&[set], &[taken_away], &one), (1, 0));
+}
+
+#[test]
+fn a_central_limit_is_kept_until_the_holds_of_its_time_were_looked_at() {
+    const SECOND: u64 = 1_000 * MS;
+    let mut checker = Checker::default();
+    checker.limits.begins((0, 0), 1, Some(3), 10);
+    checker.limits.is_set((0, 0), 20);
+    for number in 1..1_000 {
+        checker.limits.begins((0, number), 1, Some(2), number * SECOND);
+        checker.limits.is_set((0, number), number * SECOND + 1);
+    }
+    checker.forget(0);
+    let holds = [one_of(2, 30, 80), one_of(2, 40, 70), one_of(3, 50, 60)];
+    let holds = holds.into_iter().enumerate().map(|(number, hold)| ((number, 0), hold)).collect();
+    checker.look(holds, vec![], u64::MAX, &[]);
+    assert_eq!((checker.result.overlaps(), checker.result.by_central_limit), (0, 1));
+    assert_eq!(checker.limits.count(), 1_000);
+    checker.forget(1_000 * SECOND);
+    assert!(checker.limits.count() < 100, "{}", checker.limits.count());
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Caller {
     /// Takes locks of all kinds, one after the other.
     pub(crate) async fn shares(mut self, ended: watch::Receiver<bool>) {
         while !*ended.borrow() {
-            if self.random.percent(2) {
+            if self.random.percent(4) {
                 self.sets_permits().await;
             } else if self.random.percent(20) {
                 let patience = Duration::from_millis(self.random.between(0, 60));
