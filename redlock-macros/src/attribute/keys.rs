@@ -8,7 +8,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token, token};
 
 use super::options::hint;
 use super::permits::{Permits, permits_of_a_key};
-use super::recovery::skip_to_comma;
+use super::recovery::{MISSING_COMMA, skip_to_comma};
 use super::value::{describe, literal};
 use crate::errors::Errors;
 use crate::key::template::Template;
@@ -129,8 +129,6 @@ pub(crate) fn keys_of_kinds(input: ParseStream, errors: &mut Errors) -> Option<V
     errors.keep(parsed);
     Some(listed(keys, errors))
 }
-
-pub(super) const MISSING_COMMA: &str = "a comma is missing before this key";
 
 /// True if a word that says who may hold a key together stands in front of one.
 fn has_words(list: &Group) -> bool {

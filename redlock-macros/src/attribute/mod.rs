@@ -256,7 +256,8 @@ impl Draft {
             args.keys = Some(keys);
             return Ok(());
         }
-        if let Some(error) = recovery::mistake(&text, input) {
+        let of_one_key = if text == "key" { keys::kind_of_one_key(input) } else { None };
+        if let Some(error) = of_one_key.or_else(|| recovery::mistake(&text, input)) {
             return Err(error);
         }
         let value = recovery::value(input, hint)?;

@@ -8,8 +8,10 @@ use syn::parse::discouraged::Speculative as _;
 use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 
 use super::duration;
-use super::keys::{self, MISSING_COMMA};
 use super::options::{DURATIONS, OPTIONS};
+
+/// The error where two keys of a list have no comma between them.
+pub(super) const MISSING_COMMA: &str = "a comma is missing before this key";
 
 /// The error for a value of `option` that is cut off, lacks its quotes or has more than belongs to
 /// it.
@@ -21,7 +23,7 @@ pub(super) fn mistake(option: &str, input: ParseStream) -> Option<Error> {
         }
         "guard" if is_typed => Some(typed_guard(input)),
         "key" if is_typed => Some(unquoted_template(input)),
-        "key" => keys::kind_of_one_key(input).or_else(|| cut_in_two(input)).or_else(|| with_arguments(input)),
+        "key" => cut_in_two(input).or_else(|| with_arguments(input)),
         "keys" => missing_comma(input),
         _ if DURATIONS.contains(&option) => unquoted_duration(input),
         _ => None,
