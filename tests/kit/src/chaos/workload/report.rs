@@ -101,19 +101,36 @@ impl<'a> HoldReport<'a> {
 
     /// A hold of one of the locks of the guard.
     pub(crate) fn of_one(guard: &'a LockGuard, call_params: CallParams, fence: u64) -> Option<Self> {
-        Self::of_lease(|| guard.remaining(), call_params, fence)
+        Self::of_lease(|| guard.remaining(), call_params, fence, u64::MAX)
+    }
+
+    /// A hold of one of the locks of the guard, which its caller has had since it called, or later: while it waited
+    /// for the next one, it has renewed the lease.
+    pub(crate) fn of_one_since(
+        guard: &'a LockGuard,
+        call_params: CallParams,
+        fence: u64,
+        called: u64,
+    ) -> Option<Self> {
+        Self::of_lease(|| guard.remaining(), call_params, fence, called)
     }
 
     /// The term of a leader.
     pub(crate) fn of_term(term: &'a Term, call_params: CallParams) -> Option<Self> {
-        Self::of_lease(|| term.remaining(), call_params, term.fencing_token())
+        Self::of_lease(|| term.remaining(), call_params, term.fencing_token(), u64::MAX)
     }
 
-    fn of_lease(remaining: impl Fn() -> Duration + 'a, call_params: CallParams, fence: u64) -> Option<Self> {
+    fn of_lease(
+        remaining: impl Fn() -> Duration + 'a,
+        call_params: CallParams,
+        fence: u64,
+        called: u64,
+    ) -> Option<Self> {
         let entered = now();
         let deadline = deadline(remaining(), entered)?;
         // A lease is shorter than the ttl, and counts from when the caller asked for it.
         let asked = deadline.saturating_sub(u64::try_from(call_params.ttl.as_nanos()).unwrap());
+        let asked = asked.min(called);
         let mut numbers = vec![call_params.hold, call_params.key, fence, asked, entered, deadline];
         numbers.extend(call_params.allows);
         say("entered", &numbers);

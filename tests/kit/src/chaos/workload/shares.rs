@@ -59,11 +59,12 @@ impl Caller {
         });
         let request = self.locks.lock_all(keys).ttl(call_params.ttl).wait(call_params.wait);
         let call = CallReport::begin(CallParams { key: SEVERAL, ..call_params }, &self.ticker);
+        let called = now();
         let outcome = request.run_value(async |guard| {
             call.enters();
             let [first, second] = params.map(|params| {
                 let fence = guard.fencing_token_of(&key(params.key)).expect("it is one of them");
-                HoldReport::of_one(guard, params, fence)
+                HoldReport::of_one_since(guard, params, fence, called)
             });
             sleep(Duration::from_millis(3)).await;
             drop((first, second));
