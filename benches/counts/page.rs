@@ -37,6 +37,11 @@ const ROWS: &[(&str, &str, &str)] = &[
         "the three scripts of a hand-off notify more waiters",
     ),
     (
+        "crowd",
+        "A hand-off in a fleet of ten processes, fifty callers each",
+        "the three scripts of a hand-off notify more waiters, in a queue of 500",
+    ),
+    (
         "join",
         "A caller that waits and leaves the queue",
         "each of its scripts reads the lock, the queue and the claim",

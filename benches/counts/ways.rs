@@ -122,6 +122,7 @@ pub(crate) const WAYS: &[Way] = &[
     way("sync", 400, sync).beside(BY_HAND, 120),
     Way { pings: HEARD, ..way("hand-off", 400, hand_off).beside(HAND_OFF_BY_HAND, 180).varies() },
     Way { pings: 1, ..way("fleet", 1000, fleet).beside(HAND_OFF_BY_HAND, 200).varies() },
+    Way { pings: 1, ..way("crowd", 2000, crowd).beside(HAND_OFF_BY_HAND, 200).varies() },
     Way { pings: 2 * HEARD, ..way("join", 400, join).beside(JOIN_BY_HAND, 240).varies() },
     Way { counts_renewals: true, ..way("renewal", 4, renewal).beside(RENEWAL_BY_HAND, 120).varies() },
     Way { counts_renewals: true, ..way("leading", 4, leading).beside(RENEWAL_BY_HAND, 120).varies() },
@@ -258,17 +259,25 @@ fn hand_off(times: u64, urls: &[&str]) {
 
 /// Ten processes, each with five callers that want the lock again and again.
 fn fleet(times: u64, urls: &[&str]) {
+    fleet_of(5, times, urls);
+}
+
+/// As a fleet, with fifty callers in each process.
+fn crowd(times: u64, urls: &[&str]) {
+    fleet_of(50, times, urls);
+}
+
+fn fleet_of(callers: u64, times: u64, urls: &[&str]) {
     const PROCESSES: u64 = 10;
-    const CALLERS: u64 = 5;
     runtime(1).block_on(async {
         let mut ping = Bare::connect(urls[0]).await;
         let mut tasks = JoinSet::new();
         for _ in 0..PROCESSES {
             let locks = connect(urls[0]).await;
-            for _ in 0..CALLERS {
+            for _ in 0..callers {
                 let (locks, mut own_ping) = (locks.clone(), ping.clone());
                 tasks.spawn(async move {
-                    for _ in 0..times / (PROCESSES * CALLERS) {
+                    for _ in 0..times / (PROCESSES * callers) {
                         let request = locks.lock(KEY).ttl(TTL).wait(TTL);
                         request.run_value(async |_| pings(&mut own_ping, 1).await).await.unwrap();
                     }
