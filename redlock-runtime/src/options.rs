@@ -453,7 +453,8 @@ impl Options {
         if self.sharing.is_rate() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: RATE_OF_SEVERAL.into() });
         }
-        if self.sharing != Sharing::Exclusive {
+        // One permit is an exclusive lock, here too.
+        if self.sharing.limit().is_counted() || self.sharing.mistake().is_some() {
             return Err(LockError::InvalidRequest { key: "[]".into(), reason: NOT_SEVERAL.into() });
         }
         if self.once().is_some() {

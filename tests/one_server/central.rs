@@ -302,6 +302,8 @@ fn a_number_out_of_range_and_a_quorum_are_refused_with_a_reason() {
 fn a_lock_with_a_number_that_is_set_costs_two_commands() {
     const CALLS: u64 = 50;
     let server = RedisServer::start();
+    // The other holder would watch.
+    server.tell_of_no_changes();
     let locks = connect(&server);
     locks.set_permits_blocking("k", 20).unwrap();
     assert_eq!(server.run::<i64>("PTTL lock:k%queue%permits"), -1);
