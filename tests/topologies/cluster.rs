@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, unique};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, skipped, unique};
 use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
 fn connect(cluster: &RedisCluster) -> LockManager {
@@ -477,6 +477,9 @@ fn a_downgrade_waits_for_longer_than_the_ttl_until_its_slot_has_moved() {
 #[test]
 fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
     let cluster = RedisCluster::start();
+    if cluster.nodes[0].is_before_7() && skipped("before Redis 7.0, a node does not name its own proxy") {
+        return;
+    }
     let proxies: Vec<_> = cluster.nodes.iter().map(|node| Proxy::to(node.port())).collect();
     for (node, proxy) in cluster.nodes.iter().zip(&proxies) {
         let _: String = node.run(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
