@@ -477,7 +477,11 @@ fn a_downgrade_waits_for_longer_than_the_ttl_until_its_slot_has_moved() {
 #[test]
 fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
     let cluster = RedisCluster::start();
-    if cluster.nodes[0].is_before_7() && skipped("before Redis 7.0, a node does not name its own proxy") {
+    let node = &cluster.nodes[0];
+    // Before Redis 7.0, a node does not name its own proxy. Since Valkey 8.0, a slot moves only if the replica of its
+    // node confirms it, which the proxy cuts off.
+    let is_left_out = node.is_before_7() || node.version().starts_with("Valkey");
+    if is_left_out && skipped("no slot of this version moves behind a proxy that holds answers") {
         return;
     }
     let proxies: Vec<_> = cluster.nodes.iter().map(|node| Proxy::to(node.port())).collect();
