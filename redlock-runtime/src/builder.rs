@@ -565,8 +565,8 @@ impl LockManagerBuilder {
 
     /// Sets a callback for events: `tell` runs when a call of this manager acquires a lock, when a
     /// held lock is lost, when a call fails because another caller has the lock, and when the term
-    /// of a leader ends. Use it if metrics and spans are not enough, for example to page somebody,
-    /// to count events of your own, or to follow a leader.
+    /// of a leader ends. Metrics and spans report the same events. A callback can also page an
+    /// engineer, count events, or follow a leader.
     ///
     /// The callback must return at once: it may send to a channel, but must not block, acquire a
     /// lock, or wait for one. It runs inside the call. For a loss, it runs on the thread that
@@ -575,8 +575,8 @@ impl LockManagerBuilder {
     /// same time. The manager catches a panic of the callback, and logs a line with the feature
     /// `tracing`. A program that is built with `panic = "abort"` aborts.
     ///
-    /// `Acquired` fires before the body runs; `Lost` fires later, if at all. A release and the end
-    /// of a process fire no event. A second call of `on_event` replaces the callback.
+    /// `Acquired` fires before the body runs; `Lost` fires later, if at all. The manager sends no
+    /// event for a release, or when the process ends. A second call of `on_event` replaces the callback.
     ///
     /// # Examples
     ///

@@ -11,27 +11,27 @@ use kit::{LIMIT, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
 /// The store that one test uses.
-struct Backend {
-    url: String,
-    server: Option<RedisServer>,
+pub(crate) struct Backend {
+    pub(crate) url: String,
+    pub(crate) server: Option<RedisServer>,
 }
 
 impl Backend {
-    fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         Self { url: format!("memory://{}", unique("many-keys")), server: None }
     }
 
-    fn redis() -> Self {
+    pub(crate) fn redis() -> Self {
         let server = RedisServer::start();
         Self { url: server.url(), server: Some(server) }
     }
 
     /// A new manager, as another process would have.
-    fn manager(&self) -> LockManager {
+    pub(crate) fn manager(&self) -> LockManager {
         LockManager::connect_blocking(&self.url).unwrap()
     }
 
-    fn assert_free(&self, keys: &[&str]) {
+    pub(crate) fn assert_free(&self, keys: &[&str]) {
         let probe = self.manager();
         eventually("the locks are free", || probe.lock_all(keys.iter().copied()).acquire_blocking().is_ok());
         if let Some(server) = &self.server {
@@ -50,6 +50,8 @@ macro_rules! on_both_backends {
         }
     };
 }
+
+pub(crate) use on_both_backends;
 
 on_both_backends! {
     transfers_in_all_directions_keep_the_sum

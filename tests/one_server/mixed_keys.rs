@@ -4,49 +4,10 @@
 use std::future::pending;
 use std::thread;
 
-use kit::{LIMIT, Quorum, RedisServer, SECOND, connect, eventually, polled, runtime, unique};
+use kit::{LIMIT, Quorum, RedisServer, SECOND, connect, eventually, polled, runtime};
 use redlocked::{LockError, LockKey, LockManager, ReleaseOutcome, distributed_lock};
 
-/// The store that one test uses.
-struct Backend {
-    url: String,
-    server: Option<RedisServer>,
-}
-
-impl Backend {
-    fn memory() -> Self {
-        Self { url: format!("memory://{}", unique("mixed-keys")), server: None }
-    }
-
-    fn redis() -> Self {
-        let server = RedisServer::start();
-        Self { url: server.url(), server: Some(server) }
-    }
-
-    /// A new manager, as another process would have.
-    fn manager(&self) -> LockManager {
-        LockManager::connect_blocking(&self.url).unwrap()
-    }
-
-    fn assert_free(&self, keys: &[&str]) {
-        let probe = self.manager();
-        eventually("the locks are free", || probe.lock_all(keys.iter().copied()).acquire_blocking().is_ok());
-        if let Some(server) = &self.server {
-            eventually("no key is left", || server.keys().is_empty());
-        }
-    }
-}
-
-macro_rules! on_both_backends {
-    ($($test:ident)*) => {
-        mod memory {
-            $(#[test] fn $test() { super::$test(&super::Backend::memory()); })*
-        }
-        mod redis {
-            $(#[test] fn $test() { super::$test(&super::Backend::redis()); })*
-        }
-    };
-}
+use crate::many_keys::{Backend, on_both_backends};
 
 on_both_backends! {
     each_key_is_held_in_its_own_kind

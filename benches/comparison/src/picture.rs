@@ -1,6 +1,6 @@
 //! One table as horizontal bars, in SVG: ours in color, the reference as a dashed line, for a
-//! light and a dark page. Where the table has a p99, a line goes on from the bar to it. The last line
-//! of the picture names what each shade and line is.
+//! light and a dark page. Where the table has a p99, a line connects the bar with it. The legend
+//! explains each shade and each line.
 //!
 //! Equal figures give equal bytes.
 

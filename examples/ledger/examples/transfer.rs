@@ -1,7 +1,7 @@
 //! Money between accounts, in all directions at once: each transfer locks both of its accounts. A
 //! transfer from 1 to 2 and one from 2 to 1 do not deadlock, because every call takes its locks in
-//! the same order. All transfers share the books, and an audit has them alone: it never sees money that
-//! is on its way.
+//! the same order. Transfers hold the key `books` together, and an audit holds it alone. So no transfer
+//! runs during an audit.
 //!
 //! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
 

@@ -68,8 +68,8 @@ impl<E: From<LockError>> LeadError<E> {
 }
 
 /// The error that ended the candidate. A [`LockError`] is the [`source`](Error::source), and `{:#}`
-/// adds its message. The error of the body is formatted with the same flags: `{:#}` shows the causes
-/// of an `anyhow::Error`.
+/// adds its message. The error of the body is formatted with the same flags. If it is an
+/// `anyhow::Error`, `{:#}` shows its causes.
 impl<E: fmt::Display> fmt::Display for LeadError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,5 @@
 //! Calls for several keys of different kinds: each is inside with all of its keys or with none, no more hold a key than each
-//! of them allows, and nobody waits for one that waits for him.
+//! of them allows, and callers do not deadlock.
 //!
 //! In the model: three callers, each with keys that it shares and keys that it has alone; one queue for each key, first come,
 //! first served; a call that takes one key after the other, those that it wants alone together; a caller that gives up while
