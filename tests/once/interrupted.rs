@@ -120,6 +120,9 @@ fn a_process_that_is_killed_when_the_lock_is_its_own_has_interrupted_nothing() {
     let is_so =
         |so: fn(&LockInfo) -> bool| locks.inspect_blocking("k").unwrap().is_some_and(|info| so(&info));
     eventually("it waits", || is_so(|info| info.waiters() == 1));
+    // It asks again from time to time. If such a request arrived now, its record would be written.
+    proxy.stop_at("once");
+    eventually("it asks again", || proxy.has_stopped());
     proxy.hold_replies(true);
     held.release_blocking().unwrap();
     eventually("it has the lock", || is_so(|info| info.waiters() == 0));
