@@ -174,6 +174,8 @@ pub struct Oracle {
     held_since: BTreeMap<(String, CallId), u64>,
     /// By key: when it may have been lost.
     lost_at: BTreeMap<String, u64>,
+    /// By key: when the first waiters were last seen to be dead.
+    deserted_at: BTreeMap<String, u64>,
     /// By key: when its waiters have asked since its queue was deleted.
     uncertain_until: BTreeMap<String, u64>,
     /// By how much clocks of processes have gone ahead, in microseconds.
@@ -886,7 +888,14 @@ impl Oracle {
                 self.held_since.entry((lock.key.clone(), *call)).or_insert(now);
             }
             let uncertain = self.uncertain_until.get(&lock.key).copied().unwrap_or(0);
-            let poll = if lock.is_deserted { LONGEST_POLL } else { POLL };
+            // A request that removes dead waiters may be the one that lets its caller in. While its answer is under way,
+            // another caller may still have room.
+            let (poll, deserted_at) = if lock.is_deserted {
+                self.deserted_at.insert(lock.key.clone(), now);
+                (LONGEST_POLL, 0)
+            } else {
+                (POLL, self.deserted_at.get(&lock.key).copied().unwrap_or(0))
+            };
             for (call, known) in &self.calls {
                 if !known.keys.contains(&lock.key) {
                     continue;
@@ -898,7 +907,7 @@ impl Oracle {
                         let passed =
                             if self.passes_queues { self.passed(known.process, &lock.key) } else { 0 };
                         let is_long = |since: u64| {
-                            now.saturating_sub(since.max(uncertain).max(quiet))
+                            now.saturating_sub(since.max(uncertain).max(quiet).max(deserted_at))
                                 > passed.max(CLAIM + poll) + slack
                         };
                         // First what is quickly seen.

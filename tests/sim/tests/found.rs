@@ -697,3 +697,21 @@ fn a_waiter_behind_a_dead_one_asks_when_the_last_lease_ends() {
         plan
     });
 }
+
+/// Twenty waiters of a process that has died were in front. The reader behind them asks seldom, and may be late. When it
+/// had entered and did not know it yet, there was room for another reader, and the simulation said that it slept.
+#[test]
+fn a_reader_that_enters_behind_many_dead_waiters_is_late_and_does_not_sleep() {
+    holds(|seed| {
+        let call = |allows, hold| What::Hold(Hold { allows, hold, ttl: 10_000, wait: None, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 2).with_call(0, 0, call(1, 285)).with_call(50, 0, call(0, 2_000));
+        for _ in 0..20 {
+            plan = plan.with_call(60, 0, call(1, 700));
+        }
+        plan = plan.with_call(150, 1, call(0, 0));
+        (plan.length, plan.latency.usual) = (12_000, 30);
+        plan.foreign_clients = false;
+        plan.faults.push((700 + seed, Fault::Kill(0)));
+        plan
+    });
+}
