@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{LIMIT, RedisServer, SECOND, connect, runtime};
 use redlocked::election::{Election, LeadError, Term};
 use redlocked::{LockError, LockEvent, LockManager, LostReason};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -23,18 +24,52 @@ fn told(server: &RedisServer) -> (LockManager, UnboundedReceiver<LostReason>) {
     (builder.connect_blocking().unwrap(), reasons)
 }
 
-/// Completes when somebody leads here.
-async fn next(server: &RedisServer, ttl: Duration) -> Duration {
-    let (others, start) = (LockManager::connect(server.url()).await.unwrap(), Instant::now());
-    let value = others.election("k").ttl(ttl).lead(async |_| Ok::<_, LockError>(start.elapsed()));
+/// Completes when somebody leads here, and returns when that was.
+async fn next(server: &RedisServer, ttl: Duration) -> Instant {
+    let others = LockManager::connect(server.url()).await.unwrap();
+    let value = others.election("k").ttl(ttl).lead(async |_| Ok::<_, LockError>(Instant::now()));
     value.await.unwrap()
 }
 
-/// The body of a leader blocks its thread until `stop`.
-fn blocks(election: Election, own_runtime: bool) -> (std::thread::JoinHandle<bool>, Arc<AtomicBool>) {
+/// Leads until it is dropped, which is when its body has begun.
+async fn leads_and_is_dropped(election: &Election) {
+    let (told, mut began) = unbounded_channel();
+    let lead = election.lead(async move |term| {
+        let _ = told.send(());
+        endless(term).await
+    });
+    tokio::select! {
+        outcome = lead => panic!("it leads until it is dropped: {outcome:?}"),
+        _ = began.recv() => {}
+    }
+}
+
+/// A leader whose body blocks its thread until `stop`.
+struct Blocked {
+    thread: std::thread::JoinHandle<bool>,
+    stop: Arc<AtomicBool>,
+    /// When its body begins.
+    began: Receiver<Instant>,
+}
+
+impl Blocked {
+    /// Returns when its body has begun. The lock of this term may be lost already.
+    fn begins(&self) -> Instant {
+        self.began.recv_timeout(LIMIT).unwrap()
+    }
+
+    fn stops(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        assert!(self.thread.join().unwrap());
+    }
+}
+
+fn blocks(election: Election, own_runtime: bool) -> Blocked {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
+    let (told, began) = channel();
     let body = async move |term: Term| {
+        let _ = told.send(Instant::now());
         // Tasks and threads that wait for its end, or ask, are no sign of life of the body.
         let (ended, asks) = (term.clone(), term);
         tokio::spawn(async move { ended.ended().await });
@@ -54,7 +89,7 @@ fn blocks(election: Election, own_runtime: bool) -> (std::thread::JoinHandle<boo
         let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         workers.unwrap().block_on(async { tokio::spawn(lead).await.unwrap().is_ok() })
     });
-    (thread, stop)
+    Blocked { thread, stop, began }
 }
 
 #[test]
@@ -62,41 +97,39 @@ fn a_leader_that_blocks_its_thread_is_replaced_within_two_ttl() {
     for own_runtime in [true, false] {
         let server = RedisServer::start();
         let (locks, mut reasons) = told(&server);
-        let (thread, stop) = blocks(locks.election("k").ttl(SECOND), own_runtime);
-        eventually("one leads", || leads(&server));
+        let blocked = blocks(locks.election("k").ttl(SECOND), own_runtime);
+        let began = blocked.begins();
         in_time(async {
-            let after = next(&server, SECOND).await;
-            assert!(after > SECOND && after < 10 * SECOND, "{after:?}");
+            let after = next(&server, SECOND).await - began;
+            assert!(after > SECOND && after < LIMIT, "{after:?}");
             let reason = tokio::time::timeout(LIMIT, reasons.recv()).await;
             assert_eq!(reason, Ok(Some(LostReason::Blocked)));
         });
         // It is dropped before it is polled again, leads again, and returns.
-        stop.store(true, Ordering::SeqCst);
-        assert!(thread.join().unwrap());
+        blocked.stops();
     }
 }
 
 #[test]
 fn max_blocked_is_for_how_long() {
     let server = RedisServer::start();
-    let (locks, _reasons) = told(&server);
-    let (thread, stop) = blocks(locks.election("k").ttl(SECOND / 2).max_blocked(Duration::MAX), true);
-    eventually("one leads", || leads(&server));
+    let (locks, mut reasons) = told(&server);
+    let blocked = blocks(locks.election("k").ttl(2 * SECOND).max_blocked(Duration::MAX), true);
+    blocked.begins();
     in_time(async {
-        let late = tokio::time::timeout(3 * SECOND, next(&server, SECOND)).await;
-        assert!(late.is_err(), "it is renewed, as it was told: {late:?}");
+        let late = tokio::time::timeout(6 * SECOND, next(&server, SECOND)).await;
+        assert!(late.is_err(), "it is renewed, as it was told: {late:?}, {:?}", reasons.try_recv());
     });
-    stop.store(true, Ordering::SeqCst);
-    assert!(thread.join().unwrap());
+    blocked.stops();
 
-    let (thread, stop) = blocks(locks.election("k").ttl(SECOND).max_blocked(SECOND / 10), true);
-    eventually("one leads", || leads(&server));
+    let blocked = blocks(locks.election("k").ttl(2 * SECOND).max_blocked(SECOND / 10), true);
+    blocked.begins();
     in_time(async {
-        let after = next(&server, SECOND).await;
-        assert!(after < 5 * SECOND, "{after:?}");
+        next(&server, SECOND).await;
+        let reason = tokio::time::timeout(LIMIT, reasons.recv()).await;
+        assert_eq!(reason, Ok(Some(LostReason::Blocked)));
     });
-    stop.store(true, Ordering::SeqCst);
-    assert!(thread.join().unwrap());
+    blocked.stops();
 
     let election = locks.election("k").max_blocked(SECOND / 1000);
     let outcome = in_time(election.lead(endless)).unwrap_err();
@@ -130,11 +163,11 @@ fn an_async_body_that_computes_and_asks_leads_on() {
     let (locks, _reasons) = told(&server);
     let mut terms = 0;
     in_time(async {
-        let election = locks.election("k").ttl(SECOND / 2).max_blocked(SECOND / 2);
+        let election = locks.election("k").ttl(2 * SECOND).max_blocked(2 * SECOND);
         let led = election.lead(async |term| {
             terms += 1;
             let start = Instant::now();
-            while terms == 1 && start.elapsed() < 3 * SECOND {
+            while terms == 1 && start.elapsed() < 6 * SECOND {
                 std::thread::sleep(SECOND / 50);
                 assert!(term.is_leading());
             }
@@ -161,8 +194,7 @@ fn a_body_that_panics_gives_its_lock_to_the_next_one_and_says_so() {
         assert!(panicked.is_err_and(|error| error.is_panic()));
         assert_eq!(ends.recv().await, Some("panicked"));
         next(&server, SECOND).await;
-        let dropped = tokio::time::timeout(SECOND / 5, locks.election("k").lead(endless)).await;
-        assert!(dropped.is_err());
+        leads_and_is_dropped(&locks.election("k")).await;
         assert_eq!(ends.recv().await, Some("dropped"));
     });
 }
@@ -216,10 +248,10 @@ fn a_sync_body_may_take_a_minute_by_default() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let mut terms = 0;
-    let election = locks.election("k").ttl(SECOND / 4);
+    let election = locks.election("k").ttl(SECOND * 3 / 2);
     let outcome = election.lead_blocking(|term| {
         terms += 1;
-        std::thread::sleep(2 * SECOND);
+        std::thread::sleep(5 * SECOND);
         assert!(term.is_leading());
         Ok::<_, LockError>(())
     });

@@ -409,15 +409,20 @@ fn a_lock_is_given_back_when_its_body_is_gone() {
         Err("failed")
     }));
     assert_eq!(outcome, Err(LeadError::Body("failed")));
-    let led = runtime.block_on(async {
+    runtime.block_on(async {
+        let (told, mut began) = unbounded_channel();
         let lead = locks.election("k");
         let lead = lead.lead(async |term| {
             let _body = Body(&server, &bodies);
+            let _ = told.send(());
             endless(term).await
         });
-        tokio::time::timeout(SECOND / 2, lead).await
+        tokio::select! {
+            outcome = lead => panic!("it leads until it is dropped: {outcome:?}"),
+            _ = began.recv() => {}
+        }
     });
-    assert!(led.is_err() && bodies.load(Ordering::SeqCst) == 3);
+    assert_eq!(bodies.load(Ordering::SeqCst), 3);
     eventually("the dropped future has released", || !leads(&server));
 }
 

@@ -74,13 +74,15 @@ fn start(server: &RedisServer, ttl: u64) -> Worker {
     Worker::start("leader::processes::worker", "candidate", &server.url(), &[ttl])
 }
 
-/// Waits until one of these leads a later term than `term`: which, when it began, and its term.
+/// Waits until one of these leads a later term than `term`: which, when it began, and its term. On a
+/// busy machine, several may have led meanwhile: then this is the last term.
 fn next_leader(workers: &[Worker], said: &mut Vec<Line>, term: u64) -> (usize, u64, u64) {
-    let mut found = None;
+    let mut found: Option<(usize, u64, u64)> = None;
     eventually("one leads", || {
         for (number, worker) in workers.iter().enumerate() {
             for line in worker.said() {
-                if line.word == "leads" && line.numbers[1] > term {
+                let latest = found.map_or(term, |(_, _, latest)| latest);
+                if line.word == "leads" && line.numbers[1] > latest {
                     found = Some((number, line.numbers[0], line.numbers[1]));
                 }
                 said.push(line);
@@ -111,6 +113,7 @@ fn a_killed_leader_is_followed_when_its_ttl_has_passed() {
     for _ in 0..3 {
         eventually("the others wait", || waiting_candidates(&server) == 2);
         eventually("the leader has renewed", || server.run::<u64>("PTTL lock:k") > TTL - 300);
+        let (read, left) = (now(), server.run::<i64>("PTTL lock:k"));
         let killed = now();
         workers[leader].kill();
         said.extend(workers[leader].last_words());
@@ -119,7 +122,9 @@ fn a_killed_leader_is_followed_when_its_ttl_has_passed() {
         // Within the ttl and 100 ms where the machine has time: the simulation says so to the
         // millisecond. The second is for the load of a machine that runs other tests.
         assert!(after <= Duration::from_millis(TTL + 100) + SECOND, "{after:?} with a ttl of {TTL} ms");
-        assert!(after >= Duration::from_millis(TTL / 2), "its lease has lasted: {after:?}");
+        // The key of a lock that is waited for outlasts the lease by 100 ms.
+        let least = u64::try_from(left - 120).unwrap_or(0);
+        assert!(between(read, at) >= Duration::from_millis(least), "its lease has lasted: {after:?}");
         workers[leader] = start(&server, TTL);
         (leader, term) = (next, next_term);
     }
@@ -137,9 +142,11 @@ fn nothing_of_a_killed_leader_is_left_when_its_ttl_has_passed_twice() {
     // It renews often enough for its record to be written again.
     let until = now();
     eventually("it leads on", || between(until, now()) > Duration::from_millis(3 * TTL));
+    let mut client = server.client();
     leader.kill();
-    let [lock, record] =
-        ["lock:k", "lock:k%queue%leader"].map(|key| server.run::<i64>(&format!("PTTL {key}")));
+    let mut both = redis::pipe();
+    both.cmd("PTTL").arg("lock:k").cmd("PTTL").arg("lock:k%queue%leader");
+    let (lock, record): (i64, i64) = both.query(&mut client).unwrap();
     assert!(0 < lock && lock < record, "the record outlasts its lock: {record} ms and {lock} ms");
     assert!(record <= 2 * TTL.cast_signed(), "the server forgets the record by itself: {record} ms");
     // Time itself is what this tests.

@@ -124,7 +124,7 @@ fn an_observer_is_told_nothing_when_the_same_leader_writes_its_record_again() {
     let server = RedisServer::start();
     let (locks, others) = (connect(&server), connect(&server));
     in_time(async {
-        let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND).announce("here"));
+        let (task, mut terms) = candidate(&locks.election("k").ttl(2 * SECOND).announce("here"));
         let term = terms.recv().await.unwrap();
         let watcher = others.election("k");
         let leader = announced(&watcher, &term).await;
@@ -209,7 +209,7 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
     let proxy = Proxy::to(server.port());
     let locks = LockManager::connect_blocking(proxy.url()).unwrap();
     in_time(async {
-        let (task, mut terms) = candidate(&locks.election("k").ttl(SECOND));
+        let (task, mut terms) = candidate(&locks.election("k").ttl(3 * SECOND));
         let term = terms.recv().await.unwrap();
         let watcher = others.election("k");
         announced(&watcher, &term).await;
@@ -228,7 +228,7 @@ fn an_observer_whose_calls_are_dropped_early_looks_in_time() {
     let server = RedisServer::start();
     let others = connect(&server);
     in_time(async {
-        let _: String = server.run("SET lock:k by-hand PX 500");
+        let _: String = server.run("SET lock:k by-hand PX 3000");
         let mut changes = others.election("k").observe();
         assert!(next_leader(&mut changes).await.unwrap().is_some());
         // The server tells of no record, and the observer looks after a second.
