@@ -128,13 +128,16 @@ impl RedisServer {
 
     /// `None` when it does not answer. On a busy machine, a server that is not stopped gets more time.
     pub fn connect(&self) -> Option<redis::Connection> {
-        let client = redis::Client::open(self.url()).ok()?;
+        self.try_connect().ok()
+    }
+
+    fn try_connect(&self) -> redis::RedisResult<redis::Connection> {
+        let client = redis::Client::open(self.url())?;
         let start = Instant::now();
         loop {
             match client.get_connection_with_timeout(Duration::from_millis(500)) {
-                Ok(connection) => return Some(connection),
                 Err(error) if error.is_timeout() && self.may_answer() && start.elapsed() < LIMIT / 4 => {}
-                Err(_) => return None,
+                outcome => return outcome,
             }
         }
     }
@@ -183,8 +186,7 @@ impl RedisServer {
 
     /// [`run`](Self::run) that may fail.
     pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
-        let client = redis::Client::open(self.url())?;
-        in_words(command).query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
+        in_words(command).query(&mut self.try_connect()?)
     }
 
     /// Every key on the server, by SCAN, except for the one clock of fencing tokens that stays.
