@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kit::{LIMIT, MASTER, Quorum, RedisCluster, SECOND, SentinelGroup, next_leader, runtime, unique};
+use kit::{LIMIT, Quorum, RedisCluster, SECOND, SentinelGroup, next_leader, runtime, unique};
 use redlocked::election::{Election, LeadError, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -101,7 +101,7 @@ fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
         let watcher = others.election("k");
         announced(&watcher, &term).await;
         let before = group.primary().port();
-        let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+        group.fail_over();
         group.wait_for_another_primary_than(before);
         let start = Instant::now();
         loop {

@@ -21,7 +21,7 @@ fn the_primary_is_found_and_followed_when_it_moves() {
     // A sentinel that does not answer is skipped.
     group.sentinels[0].pause();
     let fence = guard.fencing_token();
-    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.fail_over();
     group.sentinels[0].resume();
     group.wait_for_another_primary_than(before);
     // For a moment the old primary still acts as one.
@@ -54,7 +54,7 @@ fn starts_of_a_rate_and_the_holders_that_are_left_outlive_a_failover() {
         group.servers.iter().all(|server| (count(server, "partner"), count(server, "gpu")) == (2, 1))
     });
     let before = group.primary().port();
-    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.fail_over();
     group.wait_for_another_primary_than(before);
     eventually("locks are where the primary is", || {
         let _other = locks.lock("other").wait(LIMIT).acquire_blocking().unwrap();
@@ -81,7 +81,7 @@ fn a_writer_that_became_a_reader_is_one_on_the_next_primary() {
         group.servers.iter().all(|server| server.run::<i32>("ZCARD lock:k%queue%holders") == 2)
     });
     let before = group.primary().port();
-    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.fail_over();
     group.wait_for_another_primary_than(before);
     // For a moment the old primary still acts as one.
     for (locks, key) in [(&locks, "here"), (&others, "there")] {
@@ -188,7 +188,7 @@ fn a_number_of_permits_that_is_set_outlives_a_failover() {
     eventually("the replicas have the number", || {
         group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:k%queue%permits") == 1)
     });
-    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.fail_over();
     group.wait_for_another_primary_than(before);
     let request = || locks.lock("k").permits(1_000);
     let held = [0; 2].map(|_| request().wait(LIMIT).acquire_blocking().unwrap());

@@ -1,6 +1,6 @@
 //! A ticket over a primary that moves, and over a quorum.
 
-use kit::{LIMIT, MASTER, Quorum, SECOND, SentinelGroup, eventually};
+use kit::{LIMIT, Quorum, SECOND, SentinelGroup, eventually};
 use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Ticket, distributed_lock};
 
 #[test]
@@ -31,7 +31,7 @@ fn a_ticket_is_good_on_the_next_primary_or_lost_and_nobody_is_there_twice() {
     });
     group.forget_on_replicas("forgotten");
     let before = group.primary().port();
-    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.fail_over();
     group.wait_for_another_primary_than(before);
     // For a moment the old primary still acts as one.
     eventually("locks are where the primary is", || {

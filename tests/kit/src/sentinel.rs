@@ -66,6 +66,16 @@ impl SentinelGroup {
         self.servers.iter().find(|server| server.port() == port).unwrap()
     }
 
+    /// Has a sentinel promote a replica. The sentinel refuses while it has no recent answer of a replica,
+    /// as on a machine that is busy.
+    pub fn fail_over(&self) {
+        let sentinel = &self.sentinels[1];
+        eventually("a replica is promoted", || {
+            let begun = sentinel.try_run::<String>(&format!("SENTINEL FAILOVER {MASTER}"));
+            begun.map_or_else(|error| error.code() == Some("INPROG"), |_| true)
+        });
+    }
+
     /// The servers agree, too.
     pub fn wait_for_another_primary_than(&self, port: u16) {
         // An election without a majority is held again, after a while.
