@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::{Quorum, RedisCluster, eventually};
 use redlocked::{LockErrorKind, LockManager};
 
-const IO_TIMEOUT: Duration = Duration::from_millis(400);
+const IO_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn trouble(locks: &LockManager) -> Option<LockErrorKind> {
     kit::trouble(locks, IO_TIMEOUT)
