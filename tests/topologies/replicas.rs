@@ -32,8 +32,10 @@ fn start() -> Servers {
 }
 
 impl Servers {
+    /// A replica has a quarter of this `io_timeout` to confirm a lock.
     fn connect(&self, replicas: u32) -> LockManager {
-        LockManager::builder(self.primary.url()).replicas(replicas).connect_blocking().unwrap()
+        let builder = LockManager::builder(self.primary.url()).replicas(replicas);
+        builder.io_timeout(4 * SECOND).connect_blocking().unwrap()
     }
 }
 
@@ -227,7 +229,8 @@ fn a_connection_that_has_ended_is_made_again() {
 #[test]
 fn a_lock_that_all_replicas_have_survives_a_failover() {
     let mut group = SentinelGroup::start();
-    let locks = LockManager::builder(group.url()).replicas(2).connect_blocking().unwrap();
+    let builder = LockManager::builder(group.url()).replicas(2).io_timeout(4 * SECOND);
+    let locks = builder.connect_blocking().unwrap();
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     let before = group.primary().port();
     group.servers.iter_mut().find(|server| server.port() == before).unwrap().kill();
