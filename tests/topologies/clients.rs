@@ -4,7 +4,7 @@
 #[cfg(unix)]
 use std::path::Path;
 
-use kit::{RedisServer, unique};
+use kit::{LIMIT, RedisServer, unique};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use redlocked::{Address, LockError, LockManager};
 
@@ -91,7 +91,7 @@ async fn three_clients_are_a_quorum() {
     let [first, second, third] = servers.each_ref().map(|server| Client::open(server.url()).unwrap());
     let builder = LockManager::builder(first).node(&second).node(third.get_connection_info());
     let locks = builder.connect().await.unwrap();
-    let guard = locks.lock("k").acquire().await.unwrap();
+    let guard = locks.lock("k").wait(LIMIT).acquire().await.unwrap();
     let holding = servers.iter().filter(|server| server.keys().contains(&"lock:k".to_owned())).count();
     assert!(holding >= 2, "{holding} servers have the lock");
     guard.release().await.unwrap();

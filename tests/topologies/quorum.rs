@@ -55,9 +55,10 @@ fn a_minority_that_is_silent_from_the_first_moment_costs_nothing() {
     quorum.servers[1].pause();
     quorum.servers[4].pause();
     let start = Instant::now();
-    let locks = quorum.builder().io_timeout(LIMIT).connect_blocking().unwrap();
+    let builder = quorum.builder().io_timeout(LIMIT).node_timeout(SECOND / 5);
+    let locks = builder.connect_blocking().unwrap();
     for _ in 0..20 {
-        let guard = locks.lock("k").acquire_blocking().unwrap();
+        let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
     assert!(start.elapsed() < LIMIT / 2, "no call waited for the silent nodes: {:?}", start.elapsed());

@@ -2,7 +2,7 @@
 
 use redlocked::{LockManager, LockManagerBuilder};
 
-use crate::{RedisServer, eventually};
+use crate::{LIMIT, RedisServer, eventually};
 
 /// The nodes of a Redlock quorum.
 pub struct Quorum {
@@ -21,10 +21,11 @@ impl Quorum {
         Self { servers: (0..nodes).map(|_| RedisServer::start()).collect() }
     }
 
-    /// A manager of all nodes, not connected yet.
+    /// A manager of all nodes, not connected yet. It gives slow nodes as long as its `io_timeout`: on a
+    /// busy machine, nodes that are well may need longer than the usual `node_timeout`.
     pub fn builder(&self) -> LockManagerBuilder {
         let mut urls = self.servers.iter().map(RedisServer::url);
-        let first = LockManager::builder(urls.next().unwrap());
+        let first = LockManager::builder(urls.next().unwrap()).node_timeout(LIMIT);
         urls.fold(first, LockManagerBuilder::node)
     }
 
