@@ -403,6 +403,8 @@ fn one_server_under_two_names_has_one_vote() {
     let builder =
         LockManager::builder(quorum.servers[0].url()).node(quorum.servers[1].url()).node(name.url());
     let locks = builder.connect_blocking().unwrap();
+    // A connection that the proxy is about to open is not cut.
+    eventually("the name is in use", || name.accepted() > 0);
     name.lead_to(b);
     name.cut();
     quorum.servers[0].kill();
