@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kit::{LIMIT, Proxy, Quorum, SECOND, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
@@ -31,9 +31,12 @@ fn a_lock_is_two_commands_on_each_node() {
 
 #[test]
 fn any_minority_may_be_down() {
+    const TTL: Duration = Duration::from_secs(3);
     let mut quorum = Quorum::durable(5);
     let locks = quorum.manager();
-    let held = locks.lock("held").ttl(SECOND).acquire_blocking().unwrap();
+    let held = locks.lock("held").ttl(TTL).wait(LIMIT).acquire_blocking().unwrap();
+    // Otherwise the two that are killed may be among the three that have answered.
+    eventually("all nodes have it", || quorum.copies("lock:held") == 5);
     quorum.servers[0].kill();
     quorum.servers[3].kill();
     for _ in 0..20 {
@@ -43,7 +46,7 @@ fn any_minority_may_be_down() {
     let error = other.lock("held").acquire_blocking().unwrap_err();
     assert!(error.is_busy(), "{error:?}");
     // For longer than its ttl.
-    thread::sleep(2 * SECOND);
+    thread::sleep(TTL + SECOND);
     assert!(held.is_held(), "the other nodes renew the lock");
     assert_eq!(held.release_blocking().unwrap(), ReleaseOutcome::Released);
     drop(other.lock("held").wait(LIMIT).acquire_blocking().unwrap());
