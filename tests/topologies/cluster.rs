@@ -537,11 +537,14 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     let _: String = redis::cmd("SET").arg("{lock:k}test").arg("").query(&mut client).unwrap();
     let replicas: u32 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut client).unwrap();
     assert_eq!(replicas, 1);
+    // Until the first call has ended: it finds no node, however slow the machine is.
+    let _: String = cluster.nodes[lost + 3].run("CONFIG SET cluster-replica-no-failover yes");
     cluster.nodes[lost].kill();
     let start = Instant::now();
     let tried = locks.lock("k").acquire_blocking().unwrap_err();
     assert!(!tried.is_busy() && start.elapsed() < 5 * SECOND, "{tried} after {:?}", start.elapsed());
     assert!(matches!(tried, LockError::Unavailable { .. }), "{tried:?}");
+    let _: String = cluster.nodes[lost + 3].run("CONFIG SET cluster-replica-no-failover no");
     for request in others {
         request.run_value_blocking(|_| ()).unwrap();
     }
