@@ -444,7 +444,7 @@ fn a_waiter_is_served_after_its_slot_has_moved() {
 fn a_downgrade_waits_for_longer_than_the_ttl_until_its_slot_has_moved() {
     const TTL: Duration = Duration::from_secs(3);
     let cluster = RedisCluster::start();
-    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT);
     let [locks, others] = [(); 2].map(|()| builder().connect_blocking().unwrap());
     let guard = Arc::new(locks.lock("k").ttl(TTL).acquire_blocking().unwrap());
     let reader = thread::spawn({
@@ -492,7 +492,7 @@ fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
         let nodes = cluster.nodes.iter().map(|node| node.run::<String>("CLUSTER NODES"));
         nodes.into_iter().all(|nodes| proxies.iter().all(|it| nodes.contains(&format!(":{}@", it.port()))))
     });
-    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT);
     let [locks, others] = [(); 2].map(|()| builder().connect_blocking().unwrap());
     let guard = Arc::new(locks.lock("k").ttl(LIMIT).acquire_blocking().unwrap());
     let slot = cluster.slot_of("lock:k");
@@ -623,7 +623,7 @@ fn a_waiter_that_is_dropped_leaves_nothing() {
             let mut call = Box::pin(b.lock("k").wait(LIMIT).acquire());
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
         }
-        assert!(b.lock("k").wait(SECOND / 10).acquire().await.unwrap_err().is_busy());
+        assert!(b.lock("k").wait(SECOND).acquire().await.unwrap_err().is_busy());
         eventually("the lock alone is left", || cluster.keys_of(&prefix) == [format!("{prefix}k")]);
         drop(guard);
         eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
