@@ -69,7 +69,8 @@ fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
 #[test]
 fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
     let quorum = Quorum::durable(3);
-    let (locks, others) = (quorum.manager(), quorum.manager());
+    let connect = || quorum.builder().io_timeout(4 * SECOND).connect_blocking().unwrap();
+    let (locks, others) = (connect(), connect());
     in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(5 * SECOND));
         let first = terms.recv().await.unwrap();
