@@ -326,11 +326,13 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
 /// Readers, writers and holders of permits of one key, and of another one with a hash tag, while the slots of both move.
 #[test]
 fn counted_locks_keep_their_rule_while_slots_move() {
+    const TTL: Duration = Duration::from_secs(5);
     let cluster = RedisCluster::start();
     let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
     let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
     let keys = ["moves", "{moves}a"];
-    let long = managers[0].lock("{moves}a").permits(3).ttl(SECOND).acquire_blocking().unwrap();
+    let long = managers[0].lock("{moves}a").permits(3).ttl(TTL).acquire_blocking().unwrap();
+    let start = Instant::now();
     // Readers and writers that are inside, and rounds. Beside the permits, two more may be inside.
     let inside = keys.map(|_| [0, 1, 2].map(|_| AtomicU32::new(0)));
     let stop = AtomicBool::new(false);
@@ -367,9 +369,10 @@ fn counted_locks_keep_their_rule_while_slots_move() {
             });
         };
         goes_on();
-        for round in 0..6 {
+        // Until the lock of the permits would have expired without a renewal.
+        for round in (0..).take_while(|round| *round < 6 || start.elapsed() < TTL) {
             let slot = cluster.slot_of(&format!("lock:{}", keys[round % 2]));
-            let to = cluster.primaries()[round / 2];
+            let to = cluster.primaries()[round / 2 % 3];
             if !owns(to, slot) {
                 cluster.migrate(slot, to, || thread::sleep(Duration::from_millis(50)));
             }
