@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, skipped, unique};
 use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
+/// A manager that gives a node of a busy machine time to answer, a second also behind the end of a `wait`.
 fn connect(cluster: &RedisCluster) -> LockManager {
-    LockManager::connect_blocking(cluster.url()).unwrap()
+    LockManager::builder(cluster.url()).io_timeout(4 * SECOND).connect_blocking().unwrap()
 }
 
 /// A manager with a prefix that no other test uses.
 fn connect_as(cluster: &RedisCluster, prefix: &str) -> LockManager {
-    LockManager::builder(cluster.url()).prefix(prefix).connect_blocking().unwrap()
+    LockManager::builder(cluster.url()).prefix(prefix).io_timeout(4 * SECOND).connect_blocking().unwrap()
 }
 
 #[test]
@@ -529,7 +530,7 @@ fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
 #[test]
 fn a_primary_is_lost_and_its_replica_takes_over() {
     let mut cluster = RedisCluster::that_fails_over();
-    let locks = connect(&cluster);
+    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
     let lost =
         cluster.nodes.iter().position(|node| node.port() == cluster.owner_of("lock:k").port()).unwrap();
     let guard = locks.lock("k").ttl(30 * SECOND).acquire_blocking().unwrap();
