@@ -7,9 +7,10 @@ use std::time::Duration;
 use kit::{LIMIT, RedisServer, eventually, runtime};
 use redlocked::once::{OnInterrupted, Once, OnceRequest};
 use redlocked::{LockError, LockManager};
+use tokio::sync::Notify;
 
+use super::connect;
 use super::peer::{self, Peer};
-use super::{SECOND, connect};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -134,9 +135,15 @@ fn a_body_that_was_interrupted_in_the_one_client_is_known_to_the_other() {
     assert_eq!(by.function(), Some("second_client"));
 
     runtime().block_on(async {
-        let body = async |_guard: &_| std::future::pending::<Result<u32, LockError>>().await;
-        let body = once(&locks, "ours", "a").run(body);
-        assert!(tokio::time::timeout(SECOND / 5, body).await.is_err());
+        let begun = Notify::new();
+        let body = async |_guard: &_| {
+            begun.notify_one();
+            std::future::pending::<Result<u32, LockError>>().await
+        };
+        tokio::select! {
+            outcome = once(&locks, "ours", "a").run(body) => panic!("{outcome:?}"),
+            () = begun.notified() => {}
+        }
     });
     let record: String = server.run("GET lock:ours%queue%once");
     let Some(owner) = record.split('|').nth(4) else { panic!("{record}") };
