@@ -75,7 +75,7 @@ fn while_they_hold_we_are_refused_and_see_another_kind_of_client(start: Start) {
 
     let refused = locks.lock("k").acquire_blocking().unwrap_err();
     assert!(matches!(refused, LockError::Busy { .. }), "{refused:?}");
-    let gave_up = locks.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err();
+    let gave_up = locks.lock("k").wait(SECOND).acquire_blocking().unwrap_err();
     assert!(matches!(gave_up, LockError::TimedOut { .. }), "{gave_up:?}");
     let info = locks.inspect_blocking("k").unwrap().unwrap();
     assert_eq!((info.holder().name(), info.waiters()), (None, 0));
@@ -148,8 +148,8 @@ fn a_body_that_outlives_its_ttl_keeps_them_out(start: Start) {
     let server = RedisServer::start();
     let Some(mut peer) = start(&server) else { return };
     let locks = connect(&server);
-    let outcome = locks.lock("k").ttl(SECOND).run_value_blocking(|_| {
-        // Three seconds with a ttl of one.
+    let outcome = locks.lock("k").ttl(2 * SECOND).run_value_blocking(|_| {
+        // Three seconds with a ttl of two.
         for _ in 0..12 {
             peer.does("try lock:k 60000", "refused");
             sleep(SECOND / 4);
@@ -172,7 +172,7 @@ fn when_they_vanish_we_have_it_at_their_expiry(start: Start) {
 fn when_ours_expires_they_have_it_and_keep_it(start: Start) {
     let server = RedisServer::start();
     let Some(mut peer) = start(&server) else { return };
-    let guard = connect(&server).lock("k").ttl(SECOND / 2).renew(false).acquire_blocking().unwrap();
+    let guard = connect(&server).lock("k").ttl(2 * SECOND).renew(false).acquire_blocking().unwrap();
     peer.say("wait lock:k 60000");
     peer.expect("waiting");
     peer.expect("held");
