@@ -17,7 +17,7 @@ fn connect(cluster: &RedisCluster) -> LockManager {
 
 /// A manager with a prefix that no other test uses.
 fn connect_as(cluster: &RedisCluster, prefix: &str) -> LockManager {
-    LockManager::builder(cluster.url()).prefix(prefix).io_timeout(4 * SECOND).connect_blocking().unwrap()
+    LockManager::builder(cluster.url()).prefix(prefix).io_timeout(LIMIT).connect_blocking().unwrap()
 }
 
 #[test]
@@ -627,7 +627,8 @@ fn a_waiter_that_is_dropped_leaves_nothing() {
             let mut call = Box::pin(b.lock("k").wait(LIMIT).acquire());
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
         }
-        assert!(b.lock("k").wait(SECOND).acquire().await.unwrap_err().is_busy());
+        let error = b.lock("k").wait(SECOND).acquire().await.unwrap_err();
+        assert!(error.is_busy(), "{error}");
         eventually("the lock alone is left", || cluster.keys_of(&prefix) == [format!("{prefix}k")]);
         drop(guard);
         eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
