@@ -40,7 +40,8 @@ async fn announced(election: &Election, term: &Term) -> Option<String> {
 fn in_a_cluster_the_record_is_beside_its_lock_and_is_observed() {
     let cluster = RedisCluster::of_this_process();
     let prefix = unique("leader:");
-    let connect = || LockManager::builder(cluster.url()).prefix(&prefix).connect_blocking().unwrap();
+    let builder = || LockManager::builder(cluster.url()).prefix(&prefix).io_timeout(4 * SECOND);
+    let connect = || builder().connect_blocking().unwrap();
     let (locks, others) = (connect(), connect());
     in_time(async {
         for key in ["k", "{tag}k", "a{b}:c"] {
