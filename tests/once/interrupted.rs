@@ -3,16 +3,16 @@
 use std::cell::Cell;
 use std::process::exit;
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
 use redlocked::inspect::LockInfo;
 use redlocked::once::{OnInterrupted, Once};
 use redlocked::{LockError, LockManager, OnLost};
+use tokio::sync::Notify;
 
 use crate::{DAY, until};
 
-/// Runs a body once, with a lease of a second. The body ends when the test says so, or never.
+/// Runs a body once, with a lease of two seconds. The body ends when the test says so, or never.
 #[test]
 #[ignore = "runs in a worker process"]
 fn worker() {
@@ -22,7 +22,7 @@ fn worker() {
     let (command, commands) = channel();
     listen(move |line| drop(command.send(line)), || exit(0));
     let locks = LockManager::connect_blocking(&job.url).unwrap();
-    let request = locks.lock("k").label("charge").ttl(SECOND).wait(LIMIT).once(DAY);
+    let request = locks.lock("k").label("charge").ttl(2 * SECOND).wait(LIMIT).once(DAY);
     say("asks", &[]);
     let done = request.run_blocking(|_guard| {
         say("runs", &[]);
@@ -210,11 +210,15 @@ fn a_body_that_is_dropped_was_interrupted() {
     let server = RedisServer::start();
     runtime().block_on(async {
         let locks = connect(&server);
+        let began = Notify::new();
         let body = locks.lock("k").once(DAY).run(async |_guard| {
-            tokio::time::sleep(LIMIT).await;
-            Ok::<u64, LockError>(1)
+            began.notify_one();
+            std::future::pending::<Result<u64, LockError>>().await
         });
-        assert!(tokio::time::timeout(SECOND / 5, body).await.is_err());
+        tokio::select! {
+            outcome = body => panic!("it runs until it is dropped: {outcome:?}"),
+            () = began.notified() => {}
+        }
         let request = || locks.lock("k").wait(LIMIT).once(DAY);
         let error = request().on_interrupted(OnInterrupted::Error).run(async |_guard| Ok(2)).await;
         assert!(matches!(error, Err(LockError::Interrupted { .. })), "{error:?}");
@@ -272,7 +276,7 @@ fn a_result_whose_lock_was_lost_is_not_stored() {
             let known = operator.once_record("k").await.unwrap();
             assert!(known.is_some_and(|known| !known.is_done()), "its effects may be done");
         }
-        let body = locks.lock("k").ttl(Duration::from_millis(50)).renew(false).once(DAY);
+        let body = locks.lock("k").ttl(SECOND / 4).wait(LIMIT).renew(false).once(DAY);
         let lost = body.run(async |guard| {
             guard.lost().await;
             Ok::<_, LockError>(1)
