@@ -561,7 +561,9 @@ fn processes_that_are_killed_all_the_time_run_no_tick_twice() {
         ran.extend(workers.iter().flat_map(|worker| ticks_of(&worker.said())));
         ran.len() as u64 >= ticks / 2
     });
-    workers.iter_mut().for_each(|worker| end(worker, &mut ran));
+    for worker in &mut workers {
+        end(worker, &mut ran);
+    }
     ran.sort_unstable();
     let mut once = ran.clone();
     once.dedup();
