@@ -335,14 +335,14 @@ fn listing_walks_over_many_keys() {
 #[test]
 fn listing_may_take_longer_than_one_answer() {
     let server = RedisServer::start();
-    let far = DelayProxy::to(server.port(), SECOND / 25);
-    let locks = LockManager::builder(far.url()).io_timeout(SECOND / 2).connect_blocking().unwrap();
+    let far = DelayProxy::to(server.port(), SECOND / 5);
+    let locks = LockManager::builder(far.url()).io_timeout(3 * SECOND).connect_blocking().unwrap();
     let populate = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
     redis::cmd("EVAL").arg(populate).arg(0).exec(&mut server.client()).unwrap();
     let _guard = locks.lock("k").acquire_blocking().unwrap();
     let start = Instant::now();
     assert_eq!(kit::listed(&locks, "*").unwrap(), ["k"]);
-    assert!(start.elapsed() > SECOND / 2, "{:?}", start.elapsed());
+    assert!(start.elapsed() > 3 * SECOND, "{:?}", start.elapsed());
 }
 
 // Lost connections, lost replies, lost scripts ----------------------------------------------------
@@ -592,6 +592,8 @@ fn an_error_in_the_middle_of_a_script_is_told_by_its_code() {
 #[test]
 fn an_uncontended_lock_is_two_commands() {
     let server = RedisServer::start();
+    // A lock that a busy machine holds for longer than a moment would be watched.
+    server.tell_of_no_changes();
     let locks = connect(&server);
     drop(locks.lock("warm up").acquire_blocking().unwrap());
     eventually("released", || server.keys().is_empty());
