@@ -257,7 +257,12 @@ fn all_nodes_of_a_cluster_are_encrypted() {
         keys.iter().map(|key| locks.lock(key).ttl(60 * SECOND).acquire_blocking().unwrap()).collect();
     for node in cluster.primaries() {
         assert!(!node.keys().is_empty(), "locks on each node");
-        let clients: String = node.run("CLIENT LIST TYPE pubsub");
+        // A manager is connected with the first node, and connects to the others in the background.
+        let mut clients = String::new();
+        eventually("both managers listen", || {
+            clients = node.run("CLIENT LIST TYPE pubsub");
+            clients.lines().count() >= 2
+        });
         let there = format!("laddr=127.0.0.1:{} ", cluster.port_of(node));
         assert!(clients.lines().count() == 2 && clients.lines().all(|it| it.contains(&there)), "{clients}");
     }
