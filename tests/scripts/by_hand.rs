@@ -377,6 +377,12 @@ impl Scripts {
         }
     }
 
+    /// The time of the server in ms.
+    pub(crate) fn now(&mut self) -> i64 {
+        let (seconds, micros): (i64, i64) = redis::cmd("TIME").query(&mut self.client).unwrap();
+        seconds * 1000 + micros / 1000
+    }
+
     pub(crate) fn state(&mut self) -> State {
         type Read = (String, i64, i64, Vec<(String, f64)>, i64, Vec<String>, u32);
         let script = redis::Script::new(STATE);
