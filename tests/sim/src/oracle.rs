@@ -700,7 +700,8 @@ impl Oracle {
         self.limits.entry(key.to_owned()).or_default().push(limit);
     }
 
-    /// It has its answer: those that were set before it began count no more.
+    /// It has its answer: those that were set before it began count no more. Of two calls at one instant, either may be
+    /// the later one.
     pub fn limit_ends(&mut self, by: CallId, key: &str) {
         let now = World::here().now();
         let limits = self.limits.entry(key.to_owned()).or_default();
@@ -708,7 +709,7 @@ impl Oracle {
         for limit in limits {
             if limit.by == by {
                 limit.done = Some(now);
-            } else if limit.done.is_some_and(|done| done <= began) {
+            } else if limit.done.is_some_and(|done| done < began) {
                 limit.until = limit.until.or(Some(now));
             }
         }

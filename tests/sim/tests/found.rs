@@ -715,3 +715,23 @@ fn a_reader_that_enters_behind_many_dead_waiters_is_late_and_does_not_sleep() {
         plan
     });
 }
+
+/// A process was frozen when its two calls came. The server executed the second one last, whose answer was read first: the
+/// simulation took the other one for the later.
+#[test]
+fn of_two_limits_that_are_set_at_one_instant_either_may_count() {
+    holds(|seed| {
+        let reader = Hold { allows: 0, hold: 400, ..Hold::of(0) };
+        let permit = |hold| What::Hold(Hold { allows: 3, hold, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 1)
+            .with_call(50, 0, What::Hold(Hold { hold: 20, ..Hold::of(0) }))
+            .with_call(60, 0, What::SetPermits(0, Some(2)))
+            .with_call(70, 0, What::SetPermits(0, Some(6)))
+            .with_call(1_000, 0, What::Hold(reader))
+            .with_call(1_050, 0, permit(200))
+            .with_call(1_100, 0, permit(10));
+        (plan.latency.usual, plan.reorder) = (0, 2);
+        plan.faults.push((40, Fault::Freeze(0, 60)));
+        plan
+    });
+}
