@@ -201,16 +201,12 @@ fn of_many_waiters_for_one_lock_that_are_refused_one_asks_again() {
         .collect();
     // The engine has received them when this returns. Those that come behind a refusal ask no more.
     locks.capabilities_blocking().unwrap();
-    eventually("those that have asked are refused", || {
+    // One waiter retries after 50 ms, 100 ms, 200 ms and so on, once all that have asked are refused.
+    eventually("one of them asks again", || {
         let before = server.client_commands();
-        thread::sleep(SECOND / 10);
-        server.client_commands() <= before + 2
+        thread::sleep(SECOND);
+        server.client_commands() < before + 20
     });
-    let before = server.client_commands();
-    thread::sleep(SECOND);
-    // One waiter retries after 50 ms, 100 ms, 200 ms and so on.
-    let asked = server.client_commands() - before;
-    assert!(asked < 20, "{asked} a second by 500 waiters");
     let _: String = server.run("CONFIG SET min-replicas-to-write 0");
     // They have the lock one after another, and a busy machine takes long over each.
     calls.truncate(20);

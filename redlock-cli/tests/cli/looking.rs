@@ -718,7 +718,8 @@ fn what_is_known_of_a_body_that_runs_once_is_shown_and_cleared() {
     let short = said(&server.url(), &["show", "charge:7"]).out;
     let expected =
         format!("`charge:7` is free\nruns once:   interrupted, since 0 s ago by {} in charge\n", me());
-    assert!(short == expected || short == expected.replace("0 s", "1 s"), "{short}");
+    // A busy machine takes its time.
+    assert!((0..60).any(|ago| short == expected.replace("0 s", &format!("{ago} s"))), "{short}");
     let out = shown();
     for line in [format!("by:         {}", me()), "function:   charge".to_owned()] {
         assert!(out.contains(&line), "{out}");

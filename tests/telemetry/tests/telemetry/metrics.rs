@@ -245,7 +245,7 @@ async fn a_lost_lease_ends_the_hold_while_its_guard_lives() {
     let (seen, locks) = (Seen::new("lost"), memory());
     let request = |key: &str| locks.lock(key).label(&*seen.lock);
     let stolen = request("stolen").acquire().await.unwrap();
-    let capped = request("capped").max_hold(Duration::from_millis(20)).acquire().await.unwrap();
+    let capped = request("capped").max_hold(SECOND).acquire().await.unwrap();
     let several = locks.lock_all(["a", "b", "c"]).label(&*seen.lock).acquire().await.unwrap();
     assert_eq!((seen.attempts("acquired"), capped.lost().await), (3.0, LostReason::MaxHold));
     locks.force_release("stolen").await.unwrap();
@@ -384,7 +384,8 @@ fn a_gauge_is_lowered_where_it_was_raised() {
 #[tokio::test]
 async fn a_body_that_finishes_without_its_lock_counts_as_lost() {
     let (seen, locks) = (Seen::new("finish"), memory());
-    let request = locks.lock("k").label(&*seen.lock).ttl(Duration::from_millis(20)).renew(false);
+    // An answer that comes when the lease is over is no lock.
+    let request = locks.lock("k").label(&*seen.lock).ttl(SECOND).renew(false);
     request.on_lost(OnLost::Finish).run_value(async |guard| guard.lost().await).await.unwrap();
     assert_eq!(seen.lost("expired"), 1.0);
     seen.have_ended(1, 1);
