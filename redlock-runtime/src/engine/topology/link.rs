@@ -50,7 +50,8 @@ const IN_DOUBT: Duration = Duration::from_secs(10);
 const RECONNECT: Backoff =
     Backoff { shortest: Duration::from_millis(20), longest: Duration::from_millis(500) };
 
-pub(in crate::engine) const ELSEWHERE: &str = "the engine connects from another thread";
+pub(in crate::engine) const ELSEWHERE: &str =
+    "the manager has moved to another thread, and reconnects from there";
 
 /// The node that has the lock.
 #[derive(Clone)]
