@@ -73,8 +73,8 @@ struct Known {
     process: ProcessId,
     began: u64,
     phase: Phase,
-    /// It was seen in the queue: what it was granted, it has to claim.
-    has_queued: bool,
+    /// When it was first seen in the queue. From then on, it has to claim what it is granted.
+    queued_at: Option<u64>,
     has_been_inside: bool,
     /// Its lock was seen to be lost.
     is_lost: bool,
@@ -281,7 +281,7 @@ impl Promises {
                 process,
                 began,
                 phase: Phase::Waiting,
-                has_queued: false,
+                queued_at: None,
                 has_been_inside: false,
                 is_lost: false,
                 blocks_since: None,
@@ -325,7 +325,8 @@ impl Promises {
             // It has one of its keys, and waits for the next. Or its own request took the lock, for
             // the ttl, and its process has stopped before the answer came.
             Some(Phase::Waiting) => {
-                let took_it = known(call).is_some_and(|known| !known.has_queued && !runs(known.process));
+                let took_it =
+                    known(call).is_some_and(|known| known.queued_at.is_none() && !runs(known.process));
                 took_it || self.only_key(call).is_none()
             }
             Some(Phase::Inside { .. }) | None => true,
@@ -350,8 +351,10 @@ impl Promises {
             let key = self.only_key(**call);
             let used = key.and_then(|key| self.keys.get(&key)).map(|key| key.used);
             let since = |used: u64| used.max(known.began).max(quiet(**call));
+            // Those that began later may be in front: its first try may have come just before them.
             let came_before = |other: &(&CallId, &Known)| {
-                other.0 != *call && other.1.began <= known.began && self.only_key(*other.0) == key
+                let queued_at = known.queued_at.unwrap_or(known.began);
+                other.0 != *call && other.1.began <= queued_at && self.only_key(*other.0) == key
             };
             // It was told nothing, where the process that is stuck had the lock from itself.
             let own_poll = poll_behind(self.calls.iter().filter(came_before).count());
@@ -616,7 +619,7 @@ impl Promises {
         }
         for waiter in stored.iter().flat_map(|lock| &lock.waiters) {
             if let Some(known) = self.calls.get_mut(waiter) {
-                known.has_queued = true;
+                known.queued_at.get_or_insert(now);
             }
         }
         let broken = stored.iter().find_map(|lock| self.look_at(now, lock, quiet));

@@ -735,3 +735,21 @@ fn of_two_limits_that_are_set_at_one_instant_either_may_count() {
         plan
     });
 }
+
+/// Sixty callers of another process began after it and were in front of it: its first try found the lock taken just before.
+/// Their process, which passed the lock on to itself, lost its power. The waiter asks as seldom as one behind sixty, and
+/// the simulation counted those that had begun before it.
+#[test]
+fn a_waiter_asks_as_seldom_as_its_place_says_whenever_the_others_have_begun() {
+    holds(|seed| {
+        let call = |allows, hold| What::Hold(Hold { allows, hold, ttl: 10_000, wait: None, ..Hold::of(0) });
+        let mut plan = Plan::quiet(seed, 2).with_call(9, 0, call(1, 300));
+        for number in 0..64 {
+            plan = plan.with_call(10, 1, call(if number % 8 == 7 { 3 } else { 1 }, 1));
+        }
+        plan.latency.usual = 3;
+        plan.length = 16_000;
+        plan.faults.push((40 + 2 * seed, Fault::PowerOff(1)));
+        plan
+    });
+}
