@@ -310,6 +310,8 @@ fn watch_does_not_say_who_holds_a_lock_while_redis_is_silent() {
     terminal.shows("`k`: held by ");
     drop(guard);
     terminal.shows("`k`: free");
+    // The frame is drawn from top to bottom.
+    terminal.shows("  held for ");
     assert_eq!(terminal.text().matches("  held for ").count(), 1, "{}", terminal.text());
 }
 
