@@ -130,7 +130,8 @@ fn user(without: Option<&str>, keys: &str, channels: &str) -> (RedisServer, Stri
 
 /// Calls every operation that this server supports. The server has the key `k`.
 fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilities, LockError> {
-    let connect = || LockManager::builder(url).prefix(prefix).connect_blocking();
+    // Many of these run beside each other, and a busy server needs more than a second for an answer.
+    let connect = || LockManager::builder(url).prefix(prefix).io_timeout(4 * SECOND).connect_blocking();
     let (locks, others) = (connect()?, connect()?);
     let capabilities = locks.capabilities_blocking()?;
 
@@ -718,7 +719,8 @@ fn without_a_rule_something_is_missing_in_a_cluster() {
                 let url = user_in(cluster, &name, Some(rule));
                 let prefix = format!("{name}:");
                 let outcome = everything(cluster.owner_of(&format!("{prefix}k")), &url, &prefix);
-                let connect = || LockManager::builder(&url).prefix(&prefix).connect_blocking();
+                let connect =
+                    || LockManager::builder(&url).prefix(&prefix).io_timeout(4 * SECOND).connect_blocking();
                 assert_without(rule, without, &outcome, connect);
             });
         }

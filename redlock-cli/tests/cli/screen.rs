@@ -281,6 +281,8 @@ fn watch_has_room_for_the_holder_the_waiters_and_the_last_holds_of_many_processe
     terminal.shows("6 waiting");
     terminal.shows("     and 3 more");
     terminal.shows("more processes, which held it earlier");
+    // The last row of the frame.
+    terminal.shows(" by web-25:4711 in shop::buy");
     let text = terminal.unwrapped();
     for shown in [
         "  1  web-31:4711 in shop::buy, asked ",
