@@ -83,8 +83,8 @@ impl ServerArgs {
         Ok(connected?)
     }
 
-    /// For a command that may change something. Such a request is sent once, and fails if the manager moves to another
-    /// thread while this one is suspended. So the manager has a thread of its own.
+    /// Connects for a command that may change something. The manager sends such a request once, and the request fails if
+    /// the manager moves to another thread meanwhile. With a thread of its own, it does not move.
     pub(crate) async fn connect(&self) -> Result<LockManager, Failure> {
         let connected: Result<_, LockError> = self.builder()?.own_thread(true).connect().await;
         Ok(connected?)

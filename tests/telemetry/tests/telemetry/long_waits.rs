@@ -163,7 +163,7 @@ async fn a_crowd_of_waiters_is_one_warning() {
         assert!(waits.await.unwrap().is_err());
     }
     drop(held);
-    eventually("the end is told", || !ends(&key).is_empty());
+    eventually("a line says how the wait ended", || !ends(&key).is_empty());
     let ends = ends(&key);
     // A server that stands still at the end of the wait is unavailable.
     assert!(matches!(&*ends[0], "timed_out" | "unavailable") && ends.len() == 1, "{ends:?}");
@@ -203,7 +203,7 @@ async fn a_wait_that_a_local_hand_over_ends_has_its_line() {
     eventually("a warning", || !warnings(&key).is_empty());
     drop(held);
     drop(waits.await.unwrap().unwrap());
-    eventually("the end is told", || ends(&key) == ["acquired"]);
+    eventually("a line says how the wait ended", || ends(&key) == ["acquired"]);
 }
 
 /// Nobody holds it, but the server takes no writes.
@@ -239,6 +239,6 @@ async fn the_end_of_a_long_wait_for_a_body_that_runs_once_says_who_has_run_it() 
         });
         assert_eq!(runner.await.is_ok(), ends_well);
         assert_eq!(waiter.unwrap().await.unwrap().map(Once::into_inner), Ok(7));
-        eventually("the end is told", || ends(&key) == [outcome]);
+        eventually("a line says how the wait ended", || ends(&key) == [outcome]);
     }
 }
