@@ -369,7 +369,7 @@ impl LockTable {
         self.operator_calls.disconnect(&mut self.cx, &trouble);
         self.at_each(now, |lock, cx, id| {
             lock.disconnect(cx, id);
-            lock.announce_anew();
+            lock.announce_again();
         });
     }
 

@@ -52,8 +52,8 @@ pub(super) struct FallbackRuntime {
     blocked: AtomicUsize,
     /// One of them asks the loop's own thread for its turn.
     is_asked: AtomicBool,
-    /// When a caller last looked for I/O events, on the lease clock.
-    looked_at: AtomicU64,
+    /// When a caller last polled for I/O events, on the lease clock.
+    io_polled_at: AtomicU64,
     turns: Mutex<Turns>,
     /// Wakes the loop's own thread.
     changed: Condvar,
@@ -94,7 +94,7 @@ impl Turns {
     }
 
     /// Returns when the loop's own thread polls next, if no caller does until then.
-    fn looks_at(&self) -> Moment {
+    fn polls_at(&self) -> Moment {
         let quiet_at = self.left_at.after(QUIET);
         self.due.map_or(quiet_at, |due| due.min(quiet_at))
     }
@@ -132,7 +132,7 @@ impl FallbackRuntime {
             is_polled: AtomicBool::new(false),
             blocked: AtomicUsize::new(0),
             is_asked: AtomicBool::new(false),
-            looked_at: AtomicU64::new(0),
+            io_polled_at: AtomicU64::new(0),
             turns: Mutex::new(turns),
             changed: Condvar::new(),
         });
@@ -197,14 +197,14 @@ impl FallbackRuntime {
     /// Sleeps while callers poll, or come and go, and nothing is due.
     fn sleep<'a>(&'a self, mut turns: MutexGuard<'a, Turns>) -> MutexGuard<'a, Turns> {
         loop {
-            let (now, looks_at) = (Moment::now(), turns.looks_at());
+            let (now, polls_at) = (Moment::now(), turns.polls_at());
             match turns.polled_by {
                 PolledBy::OwnThread => return turns,
-                PolledBy::NoThread if looks_at <= now => return turns,
+                PolledBy::NoThread if polls_at <= now => return turns,
                 PolledBy::NoThread | PolledBy::Caller => {}
             }
             // A caller that has polled for longer wakes this thread when it stops.
-            turns.wakes_at = Some(looks_at).filter(|looks_at| now < *looks_at);
+            turns.wakes_at = Some(polls_at).filter(|polls_at| now < *polls_at);
             turns = match turns.wakes_at {
                 Some(at) => {
                     let waited = self.changed.wait_timeout(turns, at.since(now));

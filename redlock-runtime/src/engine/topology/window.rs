@@ -1,25 +1,25 @@
 //! How many requests may be in flight over one connection.
 //!
-//! A request in flight cannot be taken back, and later ones wait behind it. So where a server is
-//! slower than its callers, the backlog stays here, where a call that ends early is removed from
-//! it; and where the server is only far away, the window grows to what fills the round trip. As in
-//! TCP Vegas, the sign of a backlog is that answers take longer than the quickest one did.
+//! A request in flight cannot be taken back, and later ones wait behind it. If a server is slower
+//! than its callers, the backlog stays in the client, which removes a call that ends early. If the
+//! server is only far away, the window grows until it fills the round trip. As in TCP Vegas, a
+//! reply that takes longer than the quickest one shows that there is a backlog.
 
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// A server that does not answer gets so many requests at most when it comes back.
+/// A server that has not replied for long gets at most so many requests when it replies again.
 const SMALLEST: usize = 256;
 
 const LARGEST: usize = 32_000;
 
-/// How much longer than twice the quickest an answer may take: a server that is near does a few
-/// thousand requests in that time. So it always has work while the callers of its last answers ask
-/// again, and the wait hurts no caller.
+/// How much longer than twice the quickest reply a reply may take. A server nearby executes a few
+/// thousand requests in that time. So it has work while the callers of the last replies send their
+/// next requests.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// The window becomes smaller only when all answers were late for so long: a shorter delay is a
+/// The window becomes smaller only when all replies were late for so long. A shorter delay is a
 /// hiccup of the server, the client or the network.
 const HICCUP: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ pub(super) struct Window {
     size: usize,
     used: usize,
     quickest: Duration,
-    /// When an answer was last in time, or the window became smaller.
+    /// When a reply was last in time, or the window became smaller.
     fitted: Moment,
 }
 
@@ -63,7 +63,7 @@ impl Window {
         }
     }
 
-    /// Returns the time that the quickest answer took.
+    /// Returns the time that the quickest reply took.
     pub(super) fn quickest(&self) -> Duration {
         self.quickest
     }

@@ -75,7 +75,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             WAITING,
-            "let over = self.standing.told_since(now, at).after(claim + MILLISECOND);\n        let until",
+            "let over = self.standing.local_time_of(now, at).after(claim + MILLISECOND);\n        let until",
             "let over = now.after(claim + MILLISECOND);\n        let until",
         )],
     },

@@ -29,8 +29,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 STANDING,
-                "if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }",
-                "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
+                "if self.reports_end { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNWATCHED }",
+                "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNWATCHED)",
             ),
             edit(HOLDING, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
             edit(

@@ -1,10 +1,11 @@
 //! What a leader announces: who it is, its term, and since when it leads.
 //!
-//! The record is beside the lock on the server, and counts only while its token holds that lock. So
-//! it need not be right at all times, and nothing waits for it: it is written at the start of a
-//! term, again after each renewal that finds it unwritten, and with each second renewal, because it
-//! ends by itself soon after the lock of a leader that has vanished. Each time it is written, those
-//! who observe the election look, which they do once in a ttl anyway: so not with each renewal.
+//! The record is next to the lock on the server, and counts only while its token holds that lock.
+//! So it may be out of date for a while, and no caller waits for it. The leader writes it at the
+//! start of a term, after each renewal that finds it unwritten, and with each second renewal. It
+//! expires soon after the lock of a leader that has vanished. Each write makes the observers of the
+//! election read the record, which they do once in a TTL anyway. So the leader does not write it
+//! with each renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use crate::base::token::Token;
 use crate::engine::lock_table::context::Context;
 use crate::engine::protocol::{Action, Announcement, Id, Kind, Reply, Request};
 
-/// A record is written again by the first renewal after this time: the second one, as they follow
-/// each other after a third of the ttl.
+/// Returns after how long the next renewal writes the record again. Renewals are a third of the TTL
+/// apart, so that is each second one.
 fn again_after(ttl: Duration) -> Duration {
     ttl / 2
 }
 
-/// A record that was young enough at one renewal outlasts the lease that this one began, and so the
-/// latest time for the next one.
+/// Returns how long the server keeps a record. If one renewal finds it young enough, it lasts longer
+/// than the lease that this renewal starts.
 fn lasts(ttl: Duration) -> Duration {
     ttl.saturating_add(ttl / 3 * 2)
 }
@@ -86,8 +87,9 @@ impl Lock {
         }
     }
 
-    /// The next connection may lead to a server without it.
-    pub(crate) fn announce_anew(&mut self) {
+    /// Writes the record again with the next renewal: the next connection may lead to a server that
+    /// does not have it.
+    pub(crate) fn announce_again(&mut self) {
         if let Some(announced) = self.extras.announced() {
             announced.written = None;
         }

@@ -57,10 +57,10 @@ impl Lock {
     pub(super) fn go_on_downgrading(&mut self, cx: &mut Context, id: Id) {
         let Some(held) = self.attempts.held_mut(id) else { return };
         if cx.connection.is_up() && held.wants_downgrade(cx.now) {
-            if held.successors.is_to_be_told() {
+            if held.successors.has_unnamed_holder() {
                 // The answer to that goes on here.
                 self.renew(cx, id);
-            } else if !held.successors.is_being_told() {
+            } else if !held.successors.is_naming_holder() {
                 held.set_downgrading();
                 cx.outbox.push((id, held.downgrade_request(cx.now)));
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::downgrade::Downgrade;
-use super::local_successors::{NextHolder, Successors, TOLD_AFTER};
+use super::local_successors::{NAMED_AFTER, NextHolder, Successors};
 use super::releasing::Releasing;
 use super::renewals::Renewals;
 use super::ttl::Ttl;
@@ -424,7 +424,7 @@ impl Held {
         self.renewals.set_claimed();
         self.ttl.confirm(confirmed);
         // If it was passed on after that request, the server is still to be told.
-        let (is_due, is_kept) = (self.wants_renewal(), self.successors.is_to_be_told());
+        let (is_due, is_kept) = (self.wants_renewal(), self.successors.has_unnamed_holder());
         self.renewals.go_on(sent, self.ttl.current(), is_due, is_kept);
         true
     }
@@ -520,7 +520,7 @@ impl Held {
         self.hold = HoldStart { kind: ask.hold_kind, since: now };
         self.stage = Stage::Held;
         // The renewal then tells the server who has the lock.
-        self.renewals.hand_over(now, ask.renew, now.after(TOLD_AFTER));
+        self.renewals.hand_over(now, ask.renew, now.after(NAMED_AFTER));
         Some(Arc::clone(&self.lease))
     }
 

@@ -190,7 +190,7 @@ impl Lock {
     pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
         if let Some(mut held) = self.attempts.take_held(id) {
             held.set_unrun();
-            self.give_back(cx, id, &held, None);
+            self.release_on_server(cx, id, &held, None);
         } else if self.attempts.waiting(id).is_some() {
             self.end_long_wait(cx, id, "cancelled");
             self.drop_waiting(cx, id);
@@ -271,7 +271,7 @@ impl Lock {
             && cx.abilities.tracks_changes
             // The answer to that one tells whose value to compare, and sends the watch. So does the answer to a
             // downgrade.
-            && !held.successors.is_being_told()
+            && !held.successors.is_naming_holder()
             && !held.may_be_shared()
         {
             cx.outbox.push_urgent((id, held.request(Action::Watch)));
@@ -290,7 +290,7 @@ impl Lock {
 
     /// One of this process has left the lock, or its queue: another one that has the lock beside
     /// others looks whether all of them still have it.
-    pub(super) fn look_again(&mut self, cx: &mut Context) {
+    pub(super) fn rewatch_later(&mut self, cx: &mut Context) {
         let one = self.attempts.inside().find(|(_, held)| !held.is_closed()).map(|(id, _)| id);
         if let Some(id) = one
             && self.attempts.held_mut(id).is_some_and(|held| held.watch.begin_again_later(cx.now))
@@ -325,12 +325,18 @@ impl Lock {
             return;
         };
         held.leave_until(cx.now.after(lasts));
-        self.give_back(cx, id, &held, Some(response));
+        self.release_on_server(cx, id, &held, Some(response));
     }
 
     /// The lease is over: the server releases the lock, and the next waiter's request is sent right
     /// after that.
-    pub(super) fn give_back(&mut self, cx: &mut Context, id: Id, held: &Held, response: Option<Response>) {
+    pub(super) fn release_on_server(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        held: &Held,
+        response: Option<Response>,
+    ) {
         let was_held = held.lease.check(cx.now).is_some();
         held.end_lease();
         let response = match response {
@@ -363,7 +369,7 @@ impl Lock {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
         if release || held.queue.may_have_place() || held.successors.owes_places() {
-            self.give_back(cx, id, &held, None);
+            self.release_on_server(cx, id, &held, None);
         } else {
             cx.forget(id);
             self.leave(cx, &held);
@@ -425,7 +431,7 @@ impl Lock {
     }
 
     /// The server has the lock under the token of its holder, and no longer under this one.
-    pub(super) fn set_told(&mut self, cx: &mut Context, id: Id, before: Token) {
+    pub(super) fn on_holder_named(&mut self, cx: &mut Context, id: Id, before: Token) {
         let Some(held) = self.attempts.held_mut(id) else { return };
         let leaving = held.release_place(cx.now, before);
         if held.watch.is_on() {

@@ -33,7 +33,7 @@ impl Lock {
         };
         cx.hold_times.learn(held.hold, held.free_after(cx.now));
         match self.hand_over(cx, id, held) {
-            Some(held) => self.give_back(cx, id, &held, response),
+            Some(held) => self.release_on_server(cx, id, &held, response),
             // The lock is still held, to the server.
             None => answer(response, ReleaseOutcome::Released),
         }
@@ -123,7 +123,7 @@ impl Lock {
         let Some(held) = self.attempts.take_held(id) else { return };
         let held = if is_answered { self.hand_over(cx, id, held) } else { Some(held) };
         if let Some(held) = held {
-            self.give_back(cx, id, &held, None);
+            self.release_on_server(cx, id, &held, None);
         }
     }
 

@@ -21,9 +21,9 @@ use crate::base::clock::Moment;
 use crate::base::token::Token;
 use crate::engine::protocol::{PassedOn, Reply, Request};
 
-/// So long after a lock was passed on, a renewal names its holder to the server. Most holders have
+/// A renewal names the holder to the server so long after the lock was passed on. Most holders have
 /// released it by then.
-pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
+pub(super) const NAMED_AFTER: Duration = Duration::from_millis(50);
 
 /// So long after its grant, a lock is passed on to followers. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
@@ -64,13 +64,13 @@ pub(super) struct Successors {
 #[derive(Default)]
 struct Passing {
     next: Next,
-    /// Those that have had the lock since the server was told who has it, in their order. The last
-    /// one has it now. Each follower among them has a place in the queue on the server, also one
+    /// Those that have had the lock since the server knew its holder, in their order. The last one
+    /// has it now. Each follower among them has a place in the queue on the server, also one
     /// that had left when it was its turn.
     to: Vec<Token>,
     /// The number of these that were named in a request.
     named: usize,
-    /// Under this token the server had the lock until it was told last.
+    /// Under this token the server had the lock until the last renewal that named a holder.
     before: Option<Token>,
     /// Followers have places in the queue, with this ttl.
     place_ttl: Option<Duration>,
@@ -170,12 +170,12 @@ impl Successors {
     }
 
     /// No request has named the one that has the lock now.
-    pub(super) fn is_to_be_told(&self) -> bool {
+    pub(super) fn has_unnamed_holder(&self) -> bool {
         self.passing.as_ref().is_some_and(|passing| passing.to.len() > passing.named)
     }
 
-    /// The server is being told who has it, or was told and has not answered.
-    pub(super) fn is_being_told(&self) -> bool {
+    /// A request that names the holder is under way, or has no reply.
+    pub(super) fn is_naming_holder(&self) -> bool {
         self.last_named().is_some()
     }
 
@@ -185,8 +185,8 @@ impl Successors {
         passing.to.get(..passing.named)?.last()
     }
 
-    /// True when "not held" means that the lock is lost. A request that was sent before the server was
-    /// told who has it may be executed behind that one.
+    /// True when "not held" means that the lock is lost. A request that was sent before the one that
+    /// names the holder may be executed behind it.
     pub(super) fn are_lost_by(&self, request: &Request) -> bool {
         request.holder() == self.last_named().unwrap_or(&self.token)
     }
@@ -221,7 +221,7 @@ impl Successors {
 
     /// This renewal was executed: the server has the lock under the last token that it names, and no
     /// longer under the one before, which is returned.
-    pub(super) fn set_told(&mut self, request: &Request) -> Option<Token> {
+    pub(super) fn on_holder_named(&mut self, request: &Request) -> Option<Token> {
         let passing = self.passing.as_mut()?;
         let holder = request.kind.passed_on()?.to.last()?;
         let at = passing.to.iter().position(|token| token == holder)?;
@@ -232,8 +232,8 @@ impl Successors {
         Some(before)
     }
 
-    /// The server knows who has it, and it is passed on no more. What it has said of its queue does not matter
-    /// any more.
+    /// The server knows who has the lock, and the process passes it on no more. The followers do not
+    /// matter any more.
     pub(super) fn settle(&mut self) {
         self.passing = None;
     }

@@ -109,9 +109,9 @@ impl Renewals {
 
     /// Another caller has the lock, and may not want renewals. The server knows the new holder by
     /// then.
-    pub(super) fn hand_over(&mut self, now: Moment, is_wanted: bool, told_by: Moment) {
+    pub(super) fn hand_over(&mut self, now: Moment, is_wanted: bool, named_by: Moment) {
         self.is_wanted = is_wanted;
-        self.next = Some(self.next.unwrap_or(now).min(told_by));
+        self.next = Some(self.next.unwrap_or(now).min(named_by));
     }
 }
 

@@ -101,7 +101,7 @@ impl Lock {
                 }
                 let step = releasing.on_reply(cx.now, request.action, was_held);
                 self.continue_release(cx, id, step);
-                self.look_again(cx);
+                self.rewatch_later(cx);
                 if ran_out {
                     self.ask_after_claim(cx);
                 }
@@ -210,7 +210,7 @@ impl Lock {
             Ok(Verdict::Claimed { fence }) => self.answered_held(cx, id, sent, fence, true),
             Ok(Verdict::NoTicket { is_free }) => {
                 let reason = if is_free { LostReason::TicketOver } else { LostReason::TicketUsed };
-                self.turn_away(cx, id, |key| LockError::Lost { key, reason });
+                self.reject(cx, id, |key| LockError::Lost { key, reason });
             }
             Ok(Verdict::Busy { holder, place }) => self.on_busy(cx, id, sent, request, holder, place),
             Ok(Verdict::NotRun { why, kept }) => self.not_run(cx, id, why, kept),
@@ -220,14 +220,14 @@ impl Lock {
                 self.skip(cx, id);
             }
             Ok(Verdict::QueueFull { waiters }) => {
-                self.turn_away(cx, id, |key| LockError::QueueFull { key, waiters });
+                self.reject(cx, id, |key| LockError::QueueFull { key, waiters });
             }
             Err(refusal) => self.on_refusal(cx, id, request, refusal),
         }
     }
 
     /// The server has answered, and has given this attempt neither the lock nor a place.
-    fn turn_away(&mut self, cx: &mut Context, id: Id, error: impl FnOnce(Arc<str>) -> LockError) {
+    fn reject(&mut self, cx: &mut Context, id: Id, error: impl FnOnce(Arc<str>) -> LockError) {
         let Some(waiting) = self.attempts.waiting_mut(id) else { return };
         waiting.requests.clear_unanswered();
         let key = Arc::clone(&waiting.ask.key);
@@ -247,7 +247,7 @@ impl Lock {
         let Some(waiting) = self.attempts.waiting(id) else { return };
         compare_limits(cx, &waiting.ask, holder.limit.filter(|_| !holder.is_central));
         if waiting.ask.deadline.one_try {
-            self.turn_away(cx, id, |key| LockError::Busy { key, holder: holder.into() });
+            self.reject(cx, id, |key| LockError::Busy { key, holder: holder.into() });
             return;
         }
         let is_first = self.attempts.queue.first_id() == Some(id);
@@ -379,10 +379,10 @@ impl Lock {
         let Some(held) = self.attempts.held_mut(id) else { return };
         match reply {
             Reply::Done => {
-                let before = held.successors.set_told(request);
+                let before = held.successors.on_holder_named(request);
                 let is_held = held.set_renewed(cx.now, sent, nth, request.ttl);
                 if let Some(before) = before {
-                    self.set_told(cx, id, before);
+                    self.on_holder_named(cx, id, before);
                 }
                 if is_held {
                     self.announce_if_due(cx, id);

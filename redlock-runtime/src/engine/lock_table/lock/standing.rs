@@ -17,16 +17,16 @@ pub(super) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// claim, so a stuck waiter with a grant delays the others by no more than its claim.
 const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 
-/// How often it asks far behind in the queue where nobody would hear that the lock was deleted.
-const ASK_AGAIN_UNTOLD: Duration = Duration::from_secs(2);
+/// How often it asks far behind in the queue if no client is notified when the lock is deleted.
+const ASK_AGAIN_UNWATCHED: Duration = Duration::from_secs(2);
 
-/// How often it asks there where somebody would hear it: less than the queue's time to live.
+/// How often it asks there if a client is notified: less than the queue's time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 const _: () = assert!(2 * ASK_AGAIN_AT_LAST.as_secs() <= QUEUE_TTL.as_secs());
 
-/// By the last reply "busy".
+/// What the last reply "busy" says of the waiter.
 pub(super) struct Standing {
-    /// The time of the request whose reply told its place in the queue; `None` without a place.
+    /// The time of the request whose reply had its place in the queue; `None` without a place.
     sent: Option<Moment>,
     /// The server's time in that reply.
     at: ServerTime,
@@ -36,15 +36,15 @@ pub(super) struct Standing {
     leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
     watches: bool,
-    /// Somebody who watches the lock would hear of its end: this waiter, or a holder that uses the
+    /// The server notifies a client of the end of the lock: this waiter, or a holder that uses the
     /// queue.
-    is_told: bool,
+    reports_end: bool,
 }
 
 impl Standing {
-    /// The server has not told a place yet.
+    /// No reply has had a place yet.
     pub(super) const UNKNOWN: Self =
-        Self { sent: None, at: ServerTime(0), in_front: 0, leads: false, watches: false, is_told: false };
+        Self { sent: None, at: ServerTime(0), in_front: 0, leads: false, watches: false, reports_end: false };
 
     /// The lock is busy, as the server has replied to the request that was `sent` then. `first`: this
     /// waiter asks for its process, with so many. `can_watch`: the server can tell a waiter of
@@ -65,9 +65,9 @@ impl Standing {
         let leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
         let wakes_no_waiter = place.is_none() || (leads || has_waited) && is_foreign;
         let watches = first.is_some() && can_watch && wakes_no_waiter && is_news;
-        let is_told = can_watch && (watches || !is_foreign);
+        let reports_end = can_watch && (watches || !is_foreign);
         let Place { in_front, at } = place.unwrap_or(Place { in_front: 0, at: ServerTime(0) });
-        *self = Self { sent: place.map(|_| sent), at, in_front, leads, watches, is_told };
+        *self = Self { sent: place.map(|_| sent), at, in_front, leads, watches, reports_end };
     }
 
     /// It has a place in the queue.
@@ -97,7 +97,7 @@ impl Standing {
 
     /// The server has refused the watch, and tells nobody.
     pub(super) fn clear_watch(&mut self) {
-        (self.watches, self.is_told) = (false, false);
+        (self.watches, self.reports_end) = (false, false);
     }
 
     /// Returns how long it pauses before it asks again.
@@ -107,7 +107,7 @@ impl Standing {
             // A client of another kind releases without a push.
             Some(_) if self.leads && is_foreign => ASK_AGAIN_AFTER,
             Some(_) => {
-                let longest = if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD };
+                let longest = if self.reports_end { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNWATCHED };
                 (ASK_AGAIN_QUEUED * (2 + self.in_front.min(100)) / 2).min(longest)
             }
             None => ASK_AGAIN_AFTER,
@@ -125,9 +125,9 @@ impl Standing {
         Some(sent.after(later.saturating_sub(later / 100)).min(now))
     }
 
-    /// The time when the server told that, or a little before. It may have looked at its clock
-    /// again for the last reply.
-    pub(super) fn told_since(&self, now: Moment, at: ServerTime) -> Moment {
+    /// The time here when the server's clock showed `at`, or a little before. The server may have
+    /// read its clock again for the last reply.
+    pub(super) fn local_time_of(&self, now: Moment, at: ServerTime) -> Moment {
         match self.sent {
             Some(sent) if at < self.at && self.at.0 < u64::MAX => sent.min(now),
             _ => self.granted_since(now, at).unwrap_or(now),

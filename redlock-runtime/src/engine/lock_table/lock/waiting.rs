@@ -305,7 +305,7 @@ impl Waiting {
     /// The waiter is next: it asks when the claim in front should be over, or sooner. That counts
     /// from the server's time: the push may have waited.
     pub(super) fn set_next(&mut self, now: Moment, claim: Duration, at: ServerTime) {
-        let over = self.standing.told_since(now, at).after(claim + MILLISECOND);
+        let over = self.standing.local_time_of(now, at).after(claim + MILLISECOND);
         let until = match self.awaits {
             Awaits::ServerTurn => over,
             Awaits::Retry { until } => until.min(over),

@@ -145,16 +145,16 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_hears_the_answer() {
 
 #[test]
 fn the_server_is_told_every_50_ms_who_of_a_cohort_has_the_lock() {
-    const TOLD_AFTER: Duration = Duration::from_millis(50);
+    const NAMED_AFTER: Duration = Duration::from_millis(50);
     let (mut scenario, mut outcomes) = with_waiters(5);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.drops_guard(0);
     // It counts from the first hand-over that the server does not know of, however many follow.
-    scenario.passes(TOLD_AFTER / 2);
+    scenario.passes(NAMED_AFTER / 2);
     scenario.drops_guard(1);
     scenario.tick();
     scenario.assert_quiet();
-    scenario.passes(TOLD_AFTER / 2);
+    scenario.passes(NAMED_AFTER / 2);
     scenario.tick();
     let Some((id, sent, told)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((told.action, &told.token, told.other_tokens()), (RENEW, &token_of(0), &[token_of(2)][..]));
@@ -162,7 +162,7 @@ fn the_server_is_told_every_50_ms_who_of_a_cohort_has_the_lock() {
     // Unanswered, the lock is passed on all the same.
     scenario.drops_guard(2);
     scenario.table.reply(scenario.now, id, sent, &told, Reply::Done);
-    scenario.passes(TOLD_AFTER);
+    scenario.passes(NAMED_AFTER);
     scenario.tick();
     let Some((_, _, again)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((&again.token, again.other_tokens()), (&token_of(2), &[token_of(3)][..]));

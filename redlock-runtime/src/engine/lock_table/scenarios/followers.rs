@@ -229,12 +229,12 @@ fn passed_on_to_the_third() -> (Scenario, Arc<Lease>) {
     (scenario, lease)
 }
 
-const TOLD_AFTER: Duration = Duration::from_millis(50);
+const NAMED_AFTER: Duration = Duration::from_millis(50);
 
 #[test]
 fn the_server_is_told_who_has_a_lock_that_was_passed_on_and_is_held_for_longer() {
     let (mut scenario, lease) = passed_on_to_the_third();
-    scenario.passes(TOLD_AFTER.saturating_sub(Duration::from_millis(1)));
+    scenario.passes(NAMED_AFTER.saturating_sub(Duration::from_millis(1)));
     scenario.tick();
     scenario.assert_quiet();
     scenario.passes(Duration::from_millis(1));
@@ -256,7 +256,7 @@ fn the_server_is_told_who_has_a_lock_that_was_passed_on_and_is_held_for_longer()
 fn until_the_server_has_answered_a_release_names_all_under_whose_tokens_it_may_have_the_lock() {
     for answer in [None, Some(Reply::Refused(Refusal::Transient("BUSY".into())))] {
         let (mut scenario, _lease) = passed_on_to_the_third();
-        scenario.passes(TOLD_AFTER);
+        scenario.passes(NAMED_AFTER);
         scenario.tick();
         let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
         if let Some(answer) = answer {
@@ -271,7 +271,7 @@ fn until_the_server_has_answered_a_release_names_all_under_whose_tokens_it_may_h
 #[test]
 fn over_the_next_connection_the_server_is_told_again() {
     let (mut scenario, _lease) = passed_on_to_the_third();
-    scenario.passes(TOLD_AFTER);
+    scenario.passes(NAMED_AFTER);
     scenario.tick();
     tells(&mut scenario, 1, &[2, 3]);
     scenario.table.disconnected(scenario.now, "cut".into(), &[]);
@@ -293,7 +293,7 @@ fn over_the_next_connection_the_server_is_told_again() {
 #[test]
 fn a_lock_that_the_server_does_not_have_any_more_when_it_is_told_is_lost() {
     let (mut scenario, lease) = passed_on_to_the_third();
-    scenario.passes(TOLD_AFTER);
+    scenario.passes(NAMED_AFTER);
     scenario.tick();
     let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
     scenario.table.reply(scenario.now, id, sent, &request, Reply::NotHeld);
@@ -311,7 +311,7 @@ fn a_watch_that_is_executed_when_the_server_was_told_already_says_nothing_of_a_l
     let Some(at) = scenario.sent.iter().position(watch) else { unreachable!("it compares") };
     let (id, sent, watch) = scenario.sent.remove(at);
     scenario.sent.clear();
-    scenario.passes(TOLD_AFTER);
+    scenario.passes(NAMED_AFTER);
     scenario.tick();
     let (_, _, renewal) = tells(&mut scenario, 1, &[2, 3]);
     scenario.table.reply(scenario.now, id, sent, &watch, Reply::NotHeld);
@@ -330,7 +330,7 @@ fn a_watch_that_is_executed_when_the_server_was_told_already_says_nothing_of_a_l
 #[test]
 fn a_fencing_token_that_is_drawn_when_the_server_was_told_already_is_drawn_anew() {
     let (mut scenario, lease) = passed_on_to_the_third();
-    scenario.passes(TOLD_AFTER);
+    scenario.passes(NAMED_AFTER);
     scenario.tick();
     let (id, sent, renewal) = tells(&mut scenario, 1, &[2, 3]);
     let (caller, mut drawn) = oneshot::channel();

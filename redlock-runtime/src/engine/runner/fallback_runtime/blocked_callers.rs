@@ -3,8 +3,8 @@
 //!
 //! A caller that finds no thread polling takes the turn: it polls its future, then the loop, then
 //! its future again, until that is ready. Any other caller waits for its own outcome. The first of
-//! those that wait asks the loop's own thread for its turn, which that thread gives away between
-//! two polls. A caller that leaves the turn looks last at the commands that were sent meanwhile. It
+//! those that wait asks the loop's own thread for its turn, which that thread hands over between
+//! two polls. A caller that leaves the turn checks last for commands that were sent meanwhile. It
 //! passes the turn to the loop's own thread if there are any, if another caller is blocked, or if
 //! the loop has moved, because that thread then ends.
 
@@ -28,8 +28,8 @@ use crate::engine::wakers::NotingWaker;
 /// then. That saves a timer.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// How often the runtime looks for I/O events at least, while callers poll.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often the runtime polls for I/O events at least, while callers poll the loop.
+const IO_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl FallbackRuntime {
     /// Blocks this thread until `future` is ready. Polls the loop meanwhile, unless another thread
@@ -153,13 +153,13 @@ struct CallerTurn<'a> {
     runner: &'a Arc<LoopRunner>,
     /// The loop has more to do at once.
     has_more: Cell<bool>,
-    /// The runtime has looked for I/O events, and has run its tasks.
-    has_looked: Cell<bool>,
+    /// The runtime has polled for I/O events, and has run its tasks.
+    has_polled_io: Cell<bool>,
 }
 
 impl<'a> CallerTurn<'a> {
     fn new(own: &'a FallbackRuntime, runner: &'a Arc<LoopRunner>) -> Self {
-        Self { own, runner, has_more: Cell::new(true), has_looked: Cell::new(false) }
+        Self { own, runner, has_more: Cell::new(true), has_polled_io: Cell::new(false) }
     }
 
     fn poll_until<F: Future>(self, limit: Option<Moment>, mut future: Pin<&mut F>) -> Blocked<F::Output> {
@@ -180,7 +180,7 @@ impl<'a> CallerTurn<'a> {
             }
             self.has_more.set(waker.poll_ends() || turn.is_ready());
             match outcome {
-                Poll::Ready(output) if self.has_looked.get() || !self.must_look() => {
+                Poll::Ready(output) if self.has_polled_io.get() || !self.must_poll_io() => {
                     return Poll::Ready(Blocked::Ready(output));
                 }
                 Poll::Ready(output) => {
@@ -197,31 +197,32 @@ impl<'a> CallerTurn<'a> {
                     }
                 }
             }
-            self.has_looked.set(true);
+            self.has_polled_io.set(true);
             Poll::Pending
         }));
         blocked.unwrap_or(Blocked::Elsewhere)
     }
 
-    /// True when the runtime has not looked for long, because callers had their outcomes at once.
-    fn must_look(&self) -> bool {
-        let looked_at = Moment::from_nanos(self.own.looked_at.load(Ordering::Relaxed));
-        Moment::now().since(looked_at) > LOOK
+    /// True when the runtime has not polled for I/O events for long, because callers had their outcomes
+    /// at once.
+    fn must_poll_io(&self) -> bool {
+        let io_polled_at = Moment::from_nanos(self.own.io_polled_at.load(Ordering::Relaxed));
+        Moment::now().since(io_polled_at) > IO_POLL_INTERVAL
     }
 }
 
 impl Drop for CallerTurn<'_> {
     fn drop(&mut self) {
         let now = Moment::now();
-        if self.has_looked.get() {
-            self.own.looked_at.store(now.to_nanos(), Ordering::Relaxed);
+        if self.has_polled_io.get() {
+            self.own.io_polled_at.store(now.to_nanos(), Ordering::Relaxed);
         }
         let mut turns = self.own.turns();
         turns.polled_by = PolledBy::NoThread;
         turns.left_at = now;
         turns.due = self.runner.due();
-        // Before the last look at the commands and the moves: a caller that sends one, or moves the
-        // loop, after that look sees that no thread polls.
+        // Before the last check of the commands and the moves: a caller that sends one, or moves the
+        // loop, after that check sees that no thread polls.
         self.own.is_polled.store(false, Ordering::SeqCst);
         let is_needed = self.has_more.get()
             || self.own.blocked.load(Ordering::SeqCst) > 0
@@ -230,7 +231,7 @@ impl Drop for CallerTurn<'_> {
         if is_needed {
             turns.pass_on(now);
         }
-        if is_needed || turns.wakes_at.is_none_or(|at| turns.looks_at() < at) {
+        if is_needed || turns.wakes_at.is_none_or(|at| turns.polls_at() < at) {
             self.own.changed.notify_one();
         }
     }
