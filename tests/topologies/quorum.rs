@@ -200,6 +200,34 @@ fn what_is_left_of_a_stolen_lock_is_given_back() {
     }
 }
 
+/// Others may have the lock when its body has ended, or when its lease would have ended.
+#[test]
+fn a_holder_that_has_lost_its_quorum_keeps_others_out_until_its_guard_is_dropped() {
+    let mut quorum = Quorum::durable(5);
+    let (a, b) = (quorum.manager(), quorum.manager());
+    for node in [3, 4] {
+        let _: String = quorum.servers[node].run("SET lock:k stranger PX 600000");
+    }
+    let guard = a.lock("k").ttl(1000 * SECOND).wait(LIMIT).acquire_blocking().unwrap();
+    for server in &quorum.servers {
+        eventually("the node tracks the key", || {
+            server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+        });
+    }
+    // One of the three nodes that had it keeps it.
+    quorum.servers[1].kill();
+    let _: String = quorum.servers[0].run("SET lock:k stranger PX 600000");
+    for node in [3, 4] {
+        let _: i32 = quorum.servers[node].run("DEL lock:k");
+    }
+    eventually("lost", || !guard.is_held());
+    let error = b.lock("k").ttl(1000 * SECOND).wait(SECOND).acquire_blocking().unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    let next = b.lock("k").ttl(1000 * SECOND).wait(LIMIT).acquire_blocking().unwrap();
+    assert!(next.is_held());
+}
+
 #[test]
 fn a_node_that_has_forgotten_does_not_vote_until_every_lock_of_before_is_over() {
     let ttl = 3 * SECOND;

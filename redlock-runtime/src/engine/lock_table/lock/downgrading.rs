@@ -84,7 +84,7 @@ impl Lock {
             }
             Reply::NotHeld => {
                 drop(self.extras.take_draws(id));
-                self.on_not_held(cx, id, request);
+                self.on_not_held(cx, id, request, false);
             }
             Reply::Refused(refusal) => {
                 held.set_downgrade_refused(cx.now, refusal);

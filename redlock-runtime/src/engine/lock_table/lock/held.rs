@@ -76,15 +76,15 @@ enum Stage {
     Held,
     /// Its holder has released it, and the next waiter waits for its fencing token until then.
     AwaitsReservation { until: Moment },
-    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it,
-    /// or at this time, when the key has expired.
+    /// Its lease has ended early, and its body may still run: the attempt ends when its guard
+    /// releases it, or at this time, when the key has expired.
     Closed { until: Moment },
 }
 
 /// The purpose of the timer of a held lock. The first that is due counts, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeldTimer {
-    /// Its manager is shut down, and its key has expired.
+    /// Its lease has ended early, and its key has expired.
     Closed,
     /// Its lease is over.
     Expired,
@@ -467,13 +467,13 @@ impl Held {
         }
     }
 
-    /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False
-    /// when no lease was left to end.
-    pub(super) fn close(&mut self, now: Moment) -> bool {
+    /// Ends the lease early, and leaves the key, because the body may still run. False when no lease
+    /// was left to end.
+    pub(super) fn close(&mut self, now: Moment, reason: LostReason) -> bool {
         if self.stage != Stage::Held || self.lease.check(now).is_none() {
             return false;
         }
-        self.lease.end(LostReason::ManagerClosed);
+        self.lease.end(reason);
         self.renewals.suspend();
         self.watch = Watch::default();
         self.ttl.drop_changes();
@@ -485,6 +485,11 @@ impl Held {
 
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.stage, Stage::Closed { .. })
+    }
+
+    /// Its lease has ended early because of the servers, and its loss was reported then.
+    pub(super) fn is_reported_lost(&self) -> bool {
+        self.is_closed() && self.lease.lost_reason() != Some(LostReason::ManagerClosed)
     }
 
     pub(super) fn awaits_reservation(&self) -> bool {

@@ -269,6 +269,7 @@ impl Lock {
         if let Some(held) = self.attempts.held_mut(id)
             && cx.connection.is_up()
             && cx.abilities.tracks_changes
+            && !held.is_closed()
             // The answer to that one tells whose value to compare, and sends the watch. So does the answer to a
             // downgrade.
             && !held.successors.is_naming_holder()
@@ -365,7 +366,7 @@ impl Lock {
         let Some(held) = self.attempts.take_held(id) else { return };
         held.lease.end(reason);
         // A start is recorded by its guard, and not lost.
-        if !held.awaits_reservation() && !held.lease.is_handed_over() {
+        if !held.awaits_reservation() && !held.lease.is_handed_over() && !held.is_reported_lost() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
         if release || held.queue.may_have_place() || held.successors.owes_places() {
@@ -376,8 +377,8 @@ impl Lock {
         }
     }
 
-    /// The server does not know the holder.
-    pub(super) fn on_not_held(&mut self, cx: &mut Context, id: Id, request: &Request) {
+    /// The server does not know the holder: another caller has the lock, or it is free.
+    pub(super) fn on_not_held(&mut self, cx: &mut Context, id: Id, request: &Request, is_free: bool) {
         let Some(held) = self.attempts.held_mut(id) else { return };
         if !held.is_lost_by(request) {
             if held.kind.is_counted() && !request.kind.is_counted() {
@@ -386,12 +387,27 @@ impl Lock {
             }
             return;
         }
+        if is_free && cx.abilities.votes {
+            self.lose_majority(cx, id);
+            return;
+        }
         // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
         // lock to its queue.
         let releases = cx.abilities.votes || cx.abilities.hands_over;
         self.lose(cx, id, LostReason::KeyChanged, releases);
         if let (Action::Watch, Some(phase)) = (request.action, request.kind.phase()) {
             self.lose_phase(cx, phase);
+        }
+    }
+
+    /// Too few nodes of a quorum have the lock, and no other caller has a quorum: some nodes have
+    /// restarted. The lease ends at once. The nodes that still have the key keep it until the guard
+    /// releases it, so that other callers stay out while the body stops.
+    fn lose_majority(&mut self, cx: &mut Context, id: Id) {
+        let Some(held) = self.attempts.held_mut(id) else { return };
+        if held.close(cx.now, LostReason::KeyChanged) {
+            telemetry::lost(held.lease.key(), LostReason::KeyChanged);
+            self.schedule(cx, id);
         }
     }
 
@@ -494,7 +510,7 @@ impl Lock {
             self.abandon(cx, id);
             return false;
         }
-        let was_held = held.close(cx.now);
+        let was_held = held.close(cx.now, LostReason::ManagerClosed);
         if was_held {
             self.schedule(cx, id);
         }

@@ -341,7 +341,7 @@ impl Lock {
                 }
             }
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
-                self.on_not_held(cx, id, request);
+                self.on_not_held(cx, id, request, *reply == Reply::Free);
             }
             (Action::Downgrade { .. }, reply) => self.on_downgrade_reply(cx, id, sent, request, reply),
             (Action::Renew { nth, .. }, reply) if !held.is_closed() => {

@@ -119,10 +119,52 @@ fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
     // The reply to its own watch ends it, and it is released on the nodes that still have it.
-    scenario.table.at_attempt(scenario.now, 1, |lock, cx| lock.watch(cx, 1));
-    scenario.send();
+    scenario.watches(1);
     scenario.answers(Action::Watch, Reply::NotHeld);
     assert!(matches!(scenario.sent.as_slice(), [(1, _, Request { action: Action::Release, .. })]));
+}
+
+impl Scenario {
+    fn watches(&mut self, id: Id) {
+        self.table.at_attempt(self.now, id, |lock, cx| lock.watch(cx, id));
+        self.send();
+    }
+}
+
+/// No other caller has a quorum, so the nodes that still have the key keep others out.
+#[test]
+fn over_a_quorum_the_key_of_a_lock_that_too_few_nodes_have_stays_until_its_guard_is_dropped() {
+    let by_votes = Abilities { tracks_changes: true, votes: true, ..NEITHER };
+    for (asks, drops_in_time) in [(Action::Watch, true), (Action::Watch, false), (RENEW, true)] {
+        let mut scenario = Scenario::with(by_votes);
+        let lease = scenario.holds(1);
+        let mut next = scenario.acquires(2, None);
+        if asks == Action::Watch {
+            scenario.watches(1);
+        } else {
+            scenario.passes(TTL / 3);
+            scenario.tick();
+            scenario.sent.retain(|(_, _, request)| request.action == asks);
+        }
+        scenario.answers(asks, Reply::Free);
+        assert_eq!(lease.lost_reason(), Some(LostReason::KeyChanged), "its body is stopped at once");
+        scenario.assert_quiet();
+        // No other request for it is sent meanwhile.
+        scenario.changes();
+        scenario.passes(TTL / 3);
+        scenario.tick();
+        scenario.assert_quiet();
+        if drops_in_time {
+            scenario.drops_guard(1);
+            scenario.answers(Action::Release, Reply::Done);
+        } else {
+            scenario.passes(TTL);
+            scenario.tick();
+        }
+        let Some((2, sent, request)) = scenario.next() else { unreachable!("the next caller asks") };
+        scenario.table.reply(scenario.now, 2, sent, &request, Reply::Acquire(Verdict::Granted { fence: 2 }));
+        assert!(held(&mut next).is_some());
+    }
 }
 
 /// The replies of a batch are read together, after the push.

@@ -268,14 +268,20 @@ mod tests {
     #[test]
     fn a_renewal_counts_only_nodes_that_compared() {
         let done = || Some(Reply::Done);
-        let empty = || Some(Reply::Free);
+        let (empty, not_mine) = (|| Some(Reply::Free), || Some(Reply::NotHeld));
         assert_eq!(
             outcome(REPAIR, [done(), done(), empty(), empty(), done()]),
             Some(Outcome::Reply(Reply::Done))
         );
         assert_eq!(
-            outcome(REPAIR, [done(), done(), empty(), empty(), Some(Reply::NotHeld)]),
-            Some(Outcome::Reply(Reply::NotHeld))
+            outcome(REPAIR, [done(), done(), empty(), empty(), not_mine()]),
+            Some(Outcome::Reply(Reply::Free)),
+            "no other caller has a quorum"
+        );
+        assert_eq!(
+            outcome(REPAIR, [done(), not_mine(), not_mine(), empty(), not_mine()]),
+            Some(Outcome::Reply(Reply::NotHeld)),
+            "another caller may have a quorum"
         );
         assert!(matches!(
             outcome(REPAIR, [done(), done(), empty(), down(), down()]),

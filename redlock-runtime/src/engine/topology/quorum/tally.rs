@@ -99,8 +99,10 @@ impl Tally<'_> {
         if renewed >= self.needed {
             return Some(Outcome::Reply(Reply::Done));
         }
-        if self.is_refuted_by(self.count(|reply| matches!(reply, Reply::NotHeld | Reply::Free))) {
-            return Some(Outcome::Reply(Reply::NotHeld));
+        let others = self.count(|reply| *reply == Reply::NotHeld);
+        let empty = self.count(|reply| *reply == Reply::Free);
+        if self.is_refuted_by(others + empty) {
+            return Some(Outcome::Reply(if others >= self.needed { Reply::NotHeld } else { Reply::Free }));
         }
         (renewed + self.awaited < self.needed).then(|| self.refused())
     }
