@@ -481,9 +481,17 @@ impl Environment for ClusterNodes {
         self.proxies.iter().map(NodeProxy::rewritten).sum()
     }
 
-    /// Also on replicas.
+    /// Also on replicas. With what helps to find out where a key is left, and what it has.
     fn keys(&self) -> Vec<String> {
-        let keys = self.cluster.nodes.iter().flat_map(RedisServer::keys);
-        keys.filter(|name| !name.ends_with("%clock")).collect()
+        let mut keys = Vec::new();
+        for (number, node) in self.cluster.nodes.iter().enumerate() {
+            for key in node.keys().into_iter().filter(|key| !key.ends_with("%clock")) {
+                let of_primary = if self.primary_of(number).is_some() { "replica" } else { "primary" };
+                let lasts = node.try_run::<i64>(&format!("PTTL {key}")).unwrap_or_default();
+                let waiters = node.try_run::<u64>(&format!("ZCARD {key}")).unwrap_or_default();
+                keys.push(format!("{key} on node {number}, a {of_primary}, for {lasts} ms, {waiters} waiters"));
+            }
+        }
+        keys
     }
 }
