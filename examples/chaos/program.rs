@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::Job;
-use kit::chaos::checker::calls::PROMPT;
 use kit::chaos::environment::Environment;
 use kit::chaos::environment::cluster::{ClusterFaults, ClusterNodes};
 use kit::chaos::environment::one_server::{OneServer, Plan};
@@ -236,8 +235,9 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     );
     println!("left keys      {}, looked for on every node after the longest ttl", leaks.len());
     println!(
-        "late callers   {} came back more than {PROMPT:?} later than they had to and than a plain timer; the latest {:.1?}",
+        "late callers   {} came back more than {:?} later than they had to and than a plain timer; the latest {:.1?}",
         calls.late.len(),
+        calls.prompt,
         calls.latest
     );
     for story in chaos.history.stories.iter().skip(told) {

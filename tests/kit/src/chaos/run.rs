@@ -67,6 +67,9 @@ impl<G: Environment> Chaos<G> {
             chaos.start_worker(role);
         }
         chaos.history.expect(chaos.environment.loss_detection(), chaos.environment.hands_over_within());
+        if chaos.environment.delays_answers() {
+            chaos.history.calls.expect_delays();
+        }
         chaos.history.liveness.used_within = chaos.environment.used_within();
         chaos
     }

@@ -1,7 +1,7 @@
 //! The calls of the workers: how each ended, and whether it returned in time.
 //!
-//! A call has its `wait` to enter and the time of its body to return, each plus [`PROMPT`]. The
-//! call itself reports how late it was when it returns, without the time in which a plain timer of
+//! A call has its `wait` to enter and the time of its body to return, each plus `prompt`. The call
+//! itself reports how late it was when it returns, without the time in which a plain timer of
 //! its process was late. A call that does not return within `PATIENCE` hangs; the time in which its
 //! process was frozen does not count.
 
@@ -12,10 +12,11 @@ use std::time::Duration;
 use crate::chaos::checker::HoldId;
 use crate::chaos::workload::caller::SEVERAL;
 use crate::chaos::workload::refused::ENDS;
+use crate::chaos::workload::report::IO_TIMEOUT;
 use crate::{Line, between};
 
-/// How much later than its limit a call may return.
-pub const PROMPT: Duration = Duration::from_millis(250);
+/// For a busy machine.
+const SLACK: Duration = Duration::from_millis(100);
 
 /// A call hangs after this: a try may last for the timeout of one answer, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,8 +29,10 @@ pub(crate) const OUTCOMES: [&str; 6] =
 const BUSY: u64 = 2;
 
 /// Every call of every worker, and how late it returned.
-#[derive(Default)]
 pub struct Calls {
+    /// How much later than its limit a call may return. A waiter at its limit awaits an answer for a
+    /// quarter of the time for one answer.
+    pub prompt: Duration,
     open: HashMap<HoldId, Call>,
     /// When a worker was frozen; the last time may not be over.
     frozen: HashMap<usize, Vec<(u64, u64)>>,
@@ -44,6 +47,22 @@ pub struct Calls {
     pub ends: u64,
     /// The largest lateness of a call.
     pub latest: Duration,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            prompt: IO_TIMEOUT / 4 + SLACK,
+            open: HashMap::new(),
+            frozen: HashMap::new(),
+            entered: HashMap::new(),
+            refused: HashMap::new(),
+            outcomes: [0; OUTCOMES.len()],
+            late: BTreeMap::new(),
+            ends: 0,
+            latest: Duration::ZERO,
+        }
+    }
 }
 
 struct Call {
@@ -76,6 +95,11 @@ impl fmt::Display for Late {
 }
 
 impl Calls {
+    /// Answers are slow, so a waiter at its limit awaits one for longer.
+    pub(crate) fn expect_delays(&mut self) {
+        self.prompt = IO_TIMEOUT + SLACK;
+    }
+
     pub(crate) fn stands_still(&mut self, worker: usize, from: u64) {
         self.frozen.entry(worker).or_default().push((from, u64::MAX));
     }
@@ -166,7 +190,7 @@ impl Calls {
 
     fn note_late(&mut self, name: HoldId, key: u64, at: u64, by: Duration, doing: String) {
         self.latest = self.latest.max(by);
-        if by > PROMPT {
+        if by > self.prompt {
             self.late.insert(name, Late { key, at, by, doing });
         }
     }

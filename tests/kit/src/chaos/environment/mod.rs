@@ -88,6 +88,12 @@ pub trait Environment {
         None
     }
 
+    /// Servers or proxies hold answers back. Then a call may return later: a waiter at its limit
+    /// awaits an answer for twice as long as answers usually take.
+    fn delays_answers(&self) -> bool {
+        false
+    }
+
     /// How soon a lock that callers want has a caller inside, whoever is stuck or full.
     fn used_within(&self) -> Option<Duration> {
         None

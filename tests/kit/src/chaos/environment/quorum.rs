@@ -395,6 +395,10 @@ impl Environment for QuorumNodes {
         Some(Sample { from, to, locks: locks.collect() })
     }
 
+    fn delays_answers(&self) -> bool {
+        self.plan.network
+    }
+
     fn hands_over_within(&self) -> Option<Duration> {
         (self.plan.liveness == Liveness::HandOver).then_some(HAND_OVER)
     }

@@ -469,6 +469,10 @@ impl Environment for ClusterNodes {
         std::mem::take(&mut self.disturbances)
     }
 
+    fn delays_answers(&self) -> bool {
+        !matches!(self.faults, ClusterFaults::Nothing | ClusterFaults::Bursts)
+    }
+
     fn hands_over_within(&self) -> Option<Duration> {
         (self.faults == ClusterFaults::Bursts).then_some(HAND_OVER)
     }
@@ -489,7 +493,9 @@ impl Environment for ClusterNodes {
                 let of_primary = if self.primary_of(number).is_some() { "replica" } else { "primary" };
                 let lasts = node.try_run::<i64>(&format!("PTTL {key}")).unwrap_or_default();
                 let waiters = node.try_run::<u64>(&format!("ZCARD {key}")).unwrap_or_default();
-                keys.push(format!("{key} on node {number}, a {of_primary}, for {lasts} ms, {waiters} waiters"));
+                keys.push(format!(
+                    "{key} on node {number}, a {of_primary}, for {lasts} ms, {waiters} waiters"
+                ));
             }
         }
         keys

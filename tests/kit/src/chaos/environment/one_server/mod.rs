@@ -252,6 +252,10 @@ impl Environment for OneServer {
         self.plan.hands_over.then_some(HAND_OVER)
     }
 
+    fn delays_answers(&self) -> bool {
+        self.plan.proxied_percent != [0; 2]
+    }
+
     fn used_within(&self) -> Option<Duration> {
         self.plan.used_within
     }
