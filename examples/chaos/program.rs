@@ -252,6 +252,9 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     for what in &checked.violations {
         println!("wrong: {what}");
     }
+    for times in &checked.between {
+        println!("{}", chaos.history.faults_around(*times, &chaos.log));
+    }
     !(result.violations.is_empty()
         && liveness.found.is_empty()
         && calls.late.is_empty()

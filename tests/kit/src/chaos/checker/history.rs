@@ -208,6 +208,23 @@ impl History {
         self.bodies.check(&self.losses())
     }
 
+    /// The faults around that time, and when locks were forgotten then.
+    pub fn faults_around(&self, (from, to): (u64, u64), log: &EventLog) -> String {
+        let (begins, ends) = (from.saturating_sub(10 * AROUND), to + AROUND);
+        let relative = |at: u64| {
+            if at < from { -between(at, from).as_secs_f64() } else { between(from, at).as_secs_f64() }
+        };
+        let mut text = String::from("In s from the begin of the first one:");
+        for (at, event) in log.between(begins, ends) {
+            let _ = write!(text, "\n  {:+.3} {event}", relative(*at));
+        }
+        for loss in self.losses().iter().filter(|loss| loss.from <= ends && begins <= loss.to) {
+            let (began, ended) = (relative(loss.from), relative(loss.to));
+            let _ = write!(text, "\n  {began:+.3} to {ended:+.3} forgotten: {:?}", loss.keys);
+        }
+        text
+    }
+
     /// The findings in all that is settled.
     pub fn result(&self) -> &CheckResult {
         &self.checker.result

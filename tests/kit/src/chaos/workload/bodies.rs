@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::chaos::checker::{HoldId, Loss};
 use crate::chaos::workload::caller::{Caller, key, look_for};
 use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
-use crate::{Line, now, say};
+use crate::{Line, between, now, say};
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -109,6 +109,8 @@ struct Tick {
 pub struct BodiesResult {
     /// What no loss excuses.
     pub violations: Vec<String>,
+    /// Of those that two runs have caused: when the first was asked for or began, and when the second began.
+    pub between: Vec<(u64, u64)>,
     /// How many runs there were more, because their records were forgotten.
     pub excused: usize,
 }
@@ -183,7 +185,11 @@ impl Bodies {
         for ((first, before), (second, after)) in zip(&runs, runs.iter().skip(1)) {
             // The second one has found no record.
             if after.began + ROUNDED < before.ended + LASTS {
-                let what = format!("callers have the results {first} and {second} at one time");
+                let [ended, next] = [before.ended, after.began].map(|at| between(before.began, at));
+                let what = format!(
+                    "callers have the results {first} and {second} at one time: the first body ran for {ended:.1?}, the \
+                     second began after {next:.1?}"
+                );
                 found.add(key, &what, (before.began, after.began), losses);
             }
         }
@@ -196,6 +202,7 @@ impl BodiesResult {
             self.excused += 1;
         } else {
             self.violations.push(format!("k{key}: {what}"));
+            self.between.push((first, second));
         }
     }
 }
