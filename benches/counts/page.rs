@@ -49,7 +49,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     (
         "renewal",
         "A renewal of one of 64 locks",
-        "two of three commands ask the server to report changes by others",
+        "the server also has to report changes by others; before 7.2, each read of a script notes all keys of the call for that",
     ),
     ("leading", "A renewal of a leader", "besides the commands of a lock, it writes the term again"),
     ("tick", "A tick", "one script reads the last tick, acquires the lock and draws a token"),
