@@ -46,26 +46,24 @@ pub(crate) fn count(way: &Way) -> Counted {
     // On one core, a client runs until it waits for its server, and the server until it waits for a
     // client: the order of events is the same in each run. What is started from here stays there.
     Cores::One.place(&[], std::process::id());
-    let [short, long] = [way.times / LONGER, way.times].map(|times| least(way, times));
-    // Renewals come with time, so the server says how many there were.
-    let more =
-        if way.counts_renewals { long.renewed - short.renewed } else { way.times - way.times / LONGER };
-    let each = |short: u64, long: u64| long.saturating_sub(short) / more;
-    Counted {
-        client: each(short.client, long.client),
-        server: way.needs_server.then(|| each(short.server, long.server)),
-    }
+    let [short, long] = [way.times / LONGER, way.times].map(|times| runs(way, times));
+    let each = |of: fn(&Run) -> u64| {
+        let least = |runs: &[Run]| *runs.iter().min_by_key(|run| of(run)).unwrap();
+        let (short, long) = (least(&short), least(&long));
+        // Renewals come with time, so the server says how many there were in that run.
+        let more = if way.counts_renewals {
+            long.renewed.saturating_sub(short.renewed).max(1)
+        } else {
+            way.times - way.times / LONGER
+        };
+        of(&long).saturating_sub(of(&short)) / more
+    };
+    Counted { client: each(|run| run.client), server: way.needs_server.then(|| each(|run| run.server)) }
 }
 
-fn least(way: &Way, times: u64) -> Run {
+fn runs(way: &Way, times: u64) -> Vec<Run> {
     let count = if way.is_by_hand() { RUNS_BY_HAND } else { RUNS };
-    let runs: Vec<Run> = (0..count).map(|_| run(way, times)).collect();
-    let least = |of: fn(&Run) -> u64| runs.iter().map(of).min().unwrap_or_default();
-    Run {
-        client: least(|run| run.client),
-        server: least(|run| run.server),
-        renewed: least(|run| run.renewed),
-    }
+    (0..count).map(|_| run(way, times)).collect()
 }
 
 fn run(way: &Way, times: u64) -> Run {

@@ -252,7 +252,7 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     for what in &checked.violations {
         println!("wrong: {what}");
     }
-    for times in &checked.between {
+    for times in &checked.second_runs {
         println!("{}", chaos.history.faults_around(*times, &chaos.log));
     }
     !(result.violations.is_empty()

@@ -200,7 +200,7 @@ fn what_is_left_of_a_stolen_lock_is_given_back() {
     }
 }
 
-/// Others may have the lock when its body has ended, or when its lease would have ended.
+/// Another caller gets the lock once the guard is dropped.
 #[test]
 fn a_holder_that_has_lost_its_quorum_keeps_others_out_until_its_guard_is_dropped() {
     let mut quorum = Quorum::durable(5);
@@ -214,7 +214,7 @@ fn a_holder_that_has_lost_its_quorum_keeps_others_out_until_its_guard_is_dropped
             server.run::<String>("INFO stats").contains("tracking_total_keys:1")
         });
     }
-    // One of the three nodes that had it keeps it.
+    // Node 2 alone keeps the lock of the guard.
     quorum.servers[1].kill();
     let _: String = quorum.servers[0].run("SET lock:k stranger PX 600000");
     for node in [3, 4] {

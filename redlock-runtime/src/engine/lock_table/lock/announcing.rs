@@ -16,14 +16,14 @@ use crate::base::token::Token;
 use crate::engine::lock_table::context::Context;
 use crate::engine::protocol::{Action, Announcement, Id, Kind, Reply, Request};
 
-/// Returns after how long the next renewal writes the record again. Renewals are a third of the TTL
-/// apart, so that is each second one.
+/// Returns the age at which a renewal writes the record again. Renewals are a third of the TTL apart,
+/// so each second renewal writes it.
 fn again_after(ttl: Duration) -> Duration {
     ttl / 2
 }
 
-/// Returns how long the server keeps a record. If one renewal finds it young enough, it lasts longer
-/// than the lease that this renewal starts.
+/// Returns how long the server keeps a record. A record that a renewal does not write again outlasts
+/// the lease that this renewal starts.
 fn lasts(ttl: Duration) -> Duration {
     ttl.saturating_add(ttl / 3 * 2)
 }

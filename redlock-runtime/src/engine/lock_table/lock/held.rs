@@ -423,7 +423,7 @@ impl Held {
         }
         self.renewals.set_claimed();
         self.ttl.confirm(confirmed);
-        // If it was passed on after that request, the server is still to be told.
+        // If the lock was passed on after that request, another renewal names the holder.
         let (is_due, is_kept) = (self.wants_renewal(), self.successors.has_unnamed_holder());
         self.renewals.go_on(sent, self.ttl.current(), is_due, is_kept);
         true

@@ -15,7 +15,7 @@ use crate::chaos::workload::refused::ENDS;
 use crate::chaos::workload::report::IO_TIMEOUT;
 use crate::{Line, between};
 
-/// For a busy machine.
+/// The time by which a busy machine may delay a call.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// A call hangs after this: a try may last for the timeout of one answer, on a busy machine.
@@ -95,7 +95,7 @@ impl fmt::Display for Late {
 }
 
 impl Calls {
-    /// Answers are slow, so a waiter at its limit awaits one for longer.
+    /// Allows calls to return later, because a waiter at its limit awaits a slow answer for longer.
     pub(crate) fn expect_delays(&mut self) {
         self.prompt = IO_TIMEOUT + SLACK;
     }
@@ -308,6 +308,17 @@ mod tests {
         say(&mut calls, "call", &[7, 3, 2000, 0]);
         say(&mut calls, "back", &[7, 2, 2 * SECOND + 300_000_000, 300_000]);
         assert_eq!(calls.late[&(1, 7)].by, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn a_fault_that_delays_answers_excuses_a_late_call_up_to_the_limit_of_one_answer() {
+        for (late, is_late) in [(300_000, false), (800_000, true)] {
+            let mut calls = Calls::default();
+            calls.expect_delays();
+            say(&mut calls, "call", &[7, 3, 2000, 0]);
+            say(&mut calls, "back", &[7, 2, 3 * SECOND, late]);
+            assert_eq!(!calls.late.is_empty(), is_late, "{late} us");
+        }
     }
 
     #[test]

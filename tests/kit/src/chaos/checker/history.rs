@@ -208,13 +208,13 @@ impl History {
         self.bodies.check(&self.losses())
     }
 
-    /// The faults around that time, and when locks were forgotten then.
+    /// Lists the faults that were injected around that time, and the times when locks were forgotten.
     pub fn faults_around(&self, (from, to): (u64, u64), log: &EventLog) -> String {
         let (begins, ends) = (from.saturating_sub(10 * AROUND), to + AROUND);
         let relative = |at: u64| {
             if at < from { -between(at, from).as_secs_f64() } else { between(from, at).as_secs_f64() }
         };
-        let mut text = String::from("In s from the begin of the first one:");
+        let mut text = String::from("In seconds since the first one:");
         for (at, event) in log.between(begins, ends) {
             let _ = write!(text, "\n  {:+.3} {event}", relative(*at));
         }

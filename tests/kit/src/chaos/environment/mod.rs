@@ -88,7 +88,7 @@ pub trait Environment {
         None
     }
 
-    /// Servers or proxies hold answers back. Then a call may return later: a waiter at its limit
+    /// True when a fault delays answers. Then a call may return later, because a waiter at its limit
     /// awaits an answer for twice as long as answers usually take.
     fn delays_answers(&self) -> bool {
         false

@@ -109,8 +109,9 @@ struct Tick {
 pub struct BodiesResult {
     /// What no loss excuses.
     pub violations: Vec<String>,
-    /// Of those that two runs have caused: when the first was asked for or began, and when the second began.
-    pub between: Vec<(u64, u64)>,
+    /// For each two bodies that should have been one: the time when the caller of the first one asked, or
+    /// its body began, and the time when the second body began.
+    pub second_runs: Vec<(u64, u64)>,
     /// How many runs there were more, because their records were forgotten.
     pub excused: usize,
 }
@@ -185,10 +186,10 @@ impl Bodies {
         for ((first, before), (second, after)) in zip(&runs, runs.iter().skip(1)) {
             // The second one has found no record.
             if after.began + ROUNDED < before.ended + LASTS {
-                let [ended, next] = [before.ended, after.began].map(|at| between(before.began, at));
+                let [ran_for, began_after] = [before.ended, after.began].map(|at| between(before.began, at));
                 let what = format!(
-                    "callers have the results {first} and {second} at one time: the first body ran for {ended:.1?}, the \
-                     second began after {next:.1?}"
+                    "callers have the results {first} and {second} at one time: the first body ran for {ran_for:.1?}, \
+                     the second one began {began_after:.1?} after it"
                 );
                 found.add(key, &what, (before.began, after.began), losses);
             }
@@ -202,7 +203,7 @@ impl BodiesResult {
             self.excused += 1;
         } else {
             self.violations.push(format!("k{key}: {what}"));
-            self.between.push((first, second));
+            self.second_runs.push((first, second));
         }
     }
 }

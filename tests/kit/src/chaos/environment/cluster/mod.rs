@@ -485,17 +485,20 @@ impl Environment for ClusterNodes {
         self.proxies.iter().map(NodeProxy::rewritten).sum()
     }
 
-    /// Also on replicas. With what helps to find out where a key is left, and what it has.
+    /// Lists the keys of all nodes, replicas too. Each text says on which node the key is, and how many
+    /// waiters it has.
     fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         for (number, node) in self.cluster.nodes.iter().enumerate() {
+            let role = match self.primary_of(number) {
+                Some(primary) if primary == number => "a primary",
+                Some(_) => "a replica",
+                None => "whose shard fails over",
+            };
             for key in node.keys().into_iter().filter(|key| !key.ends_with("%clock")) {
-                let of_primary = if self.primary_of(number).is_some() { "replica" } else { "primary" };
                 let lasts = node.try_run::<i64>(&format!("PTTL {key}")).unwrap_or_default();
                 let waiters = node.try_run::<u64>(&format!("ZCARD {key}")).unwrap_or_default();
-                keys.push(format!(
-                    "{key} on node {number}, a {of_primary}, for {lasts} ms, {waiters} waiters"
-                ));
+                keys.push(format!("{key} on node {number}, {role}, for {lasts} ms, {waiters} waiters"));
             }
         }
         keys
