@@ -48,15 +48,17 @@ pub(crate) fn count(way: &Way) -> Counted {
     Cores::One.place(&[], std::process::id());
     let [short, long] = [way.times / LONGER, way.times].map(|times| runs(way, times));
     let each = |of: fn(&Run) -> u64| {
-        let least = |runs: &[Run]| *runs.iter().min_by_key(|run| of(run)).unwrap();
-        let (short, long) = (least(&short), least(&long));
-        // Renewals come with time, so the server says how many there were in that run.
-        let more = if way.counts_renewals {
-            long.renewed.saturating_sub(short.renewed).max(1)
-        } else {
-            way.times - way.times / LONGER
+        let short = short.iter().min_by_key(|run| of(run)).unwrap();
+        let of_one = |long: &Run| {
+            // Renewals come with time, so the server says how many there were in that run.
+            let more = if way.counts_renewals {
+                long.renewed.saturating_sub(short.renewed).max(1)
+            } else {
+                way.times - way.times / LONGER
+            };
+            of(long).saturating_sub(of(short)) / more
         };
-        of(&long).saturating_sub(of(&short)) / more
+        long.iter().map(of_one).min().unwrap()
     };
     Counted { client: each(|run| run.client), server: way.needs_server.then(|| each(|run| run.server)) }
 }
