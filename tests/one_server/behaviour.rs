@@ -122,7 +122,9 @@ impl Backend {
     }
 
     fn builder(&self) -> LockManagerBuilder {
-        let builder = LockManager::builder(&self.url).own_thread(Mode::of_this_run() == Mode::OwnThread);
+        let builder = LockManager::builder(&self.url)
+            .io_timeout(4 * SECOND)
+            .own_thread(Mode::of_this_run() == Mode::OwnThread);
         match &self.cluster {
             Some((_, prefix)) => builder.prefix(prefix),
             None => builder.cohort(self.cohort),

@@ -231,6 +231,7 @@ fn a_start_counts_from_the_begin_of_the_body_however_late_that_is() {
                 let request = |locks: &LockManager| locks.lock(&key).rate(1, PER);
                 let mut frozen = Box::pin(request(&here).acquire());
                 let at_once = polled(&mut frozen).await;
+                let is_late = at_once.is_pending();
                 thread::sleep(2 * SECOND);
                 let outcome = match at_once {
                     Poll::Ready(outcome) => outcome,
