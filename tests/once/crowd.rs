@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kit::{RedisServer, SECOND, connect, runtime};
-use redlocked::LockError;
+use kit::{LIMIT, RedisServer, SECOND, runtime};
 use redlocked::once::Once;
+use redlocked::{LockError, LockManager};
 use tokio::sync::Notify;
 
 use crate::{DAY, until};
@@ -25,7 +25,8 @@ fn calls(server: &RedisServer, command: &str) -> u64 {
 fn a_thousand_waiters_are_one_run_and_one_read_each() {
     let server = RedisServer::start();
     runtime().block_on(async {
-        let managers = [connect(&server), connect(&server)];
+        let connect = || LockManager::builder(server.url()).io_timeout(LIMIT / 4).connect_blocking().unwrap();
+        let managers = [connect(), connect()];
         let (runs, go) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
         let call = |number: u32| {
             let (locks, runs, go) =

@@ -119,7 +119,8 @@ fn a_body_and_its_waiters_go_on_while_their_slot_moves() {
 #[test]
 fn while_their_slot_moves_each_of_many_bodies_runs_once() {
     let cluster = RedisCluster::start();
-    let managers = [(); 2].map(|()| LockManager::connect_blocking(cluster.url()).unwrap());
+    let connect = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 4).connect_blocking().unwrap();
+    let managers = [connect(), connect()];
     let (slot, over, runs) = (cluster.slot_of("lock:{k}"), AtomicBool::new(false), AtomicU32::new(0));
     let results = Mutex::new(HashMap::new());
     thread::scope(|scope| {

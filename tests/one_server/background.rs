@@ -89,16 +89,15 @@ fn calls_take_one_round_trip_each() {
         begun.elapsed()
     };
     let runtime = runtime();
-    for took in [
-        took(&|| runtime.block_on(later(&locks)).unwrap()),
-        took(&|| runtime.block_on(as_the_manager_says(&by_default)).unwrap()),
-    ] {
-        assert!(took < (2 * CALLS - 1) * round_trip, "{took:?}");
-    }
+    let is_one_each = |call: &dyn Fn()| took(call) < (2 * CALLS - 1) * round_trip;
+    // A busy machine may need several series.
+    eventually("one round trip each", || is_one_each(&|| runtime.block_on(later(&locks)).unwrap()));
+    eventually("one round trip each by default", || {
+        is_one_each(&|| runtime.block_on(as_the_manager_says(&by_default)).unwrap())
+    });
     let awaited = took(&|| runtime.block_on(as_the_manager_says(&locks)).unwrap());
     assert!(awaited >= 2 * CALLS * round_trip, "{awaited:?}");
-    let took = took(&|| later_blocking(&locks).unwrap());
-    assert!(took < (2 * CALLS - 1) * round_trip, "{took:?}");
+    eventually("one round trip each in sync code", || is_one_each(&|| later_blocking(&locks).unwrap()));
 }
 
 /// One try each: a call that came before the release of the one before it would be refused.

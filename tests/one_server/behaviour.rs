@@ -403,7 +403,7 @@ fn a_body_does_not_run_past_its_lease(backend: &Backend) {
     let locks = backend.manager();
     let polls_after_the_end = AtomicU32::new(0);
     // A quorum gives its nodes a quarter of the ttl to answer.
-    let request = locks.lock("k").ttl(SECOND / 2).renew(false).wait(LIMIT);
+    let request = locks.lock("k").ttl(2 * SECOND).renew(false).wait(LIMIT);
     let outcome = runtime().block_on(request.run_value(async |guard| {
         poll_fn(|cx| {
             // Always ready to be polled, never finished.
@@ -452,7 +452,7 @@ fn extend_moves_the_end(backend: &Backend) {
 fn a_late_release_never_frees_the_next_holder(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     // A quorum gives its nodes a quarter of the ttl to answer.
-    let request = locks.lock("k").ttl(SECOND / 2).renew(false).wait(LIMIT);
+    let request = locks.lock("k").ttl(2 * SECOND).renew(false).wait(LIMIT);
     let late = request.acquire_blocking().unwrap();
     let guard = next.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     assert_eq!(late.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
@@ -932,7 +932,7 @@ fn calls_that_do_not_wait_for_their_release_are_in_order(backend: &Backend) {
 fn a_body_may_finish_after_a_loss(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     // A quorum gives its nodes a quarter of the ttl to answer.
-    let request = locks.lock("k").ttl(SECOND / 2).renew(false).on_lost(OnLost::Finish).wait(LIMIT);
+    let request = locks.lock("k").ttl(2 * SECOND).renew(false).on_lost(OnLost::Finish).wait(LIMIT);
     let outcome = runtime().block_on(request.run_value(async |guard| {
         guard.lost().await;
         drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());

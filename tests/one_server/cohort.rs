@@ -69,6 +69,7 @@ fn a_lock_goes_on_within_its_process_without_a_word_to_the_server() {
     let locks = connect(&server.url(), 1000);
     locks.lock("warm up").run_value_blocking(|_| ()).unwrap();
     let book = Book::default();
+    let start = Instant::now();
     runtime().block_on(async {
         let _: String = server.run("CONFIG RESETSTAT");
         let mut calls = Vec::new();
@@ -80,8 +81,10 @@ fn a_lock_goes_on_within_its_process_without_a_word_to_the_server() {
         }
     });
     assert_eq!(book.holds().len(), 500);
-    let commands = server.client_commands();
-    assert!(commands < 50, "{commands} commands for 500 locks");
+    // Of a lock that was passed on, each 50 ms the server learns who holds it, in two commands.
+    let over_time = 2 * start.elapsed().as_millis() / 50;
+    let commands = u128::from(server.client_commands());
+    assert!(commands < 50 + over_time, "{commands} commands for 500 locks, {over_time} because of the time");
     eventually("no key is left", || server.keys().is_empty());
 }
 

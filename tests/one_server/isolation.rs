@@ -135,7 +135,7 @@ fn nor_those_of_a_cluster() {
 #[test]
 fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
     /// Renewed meanwhile.
-    const HELD: Duration = Duration::from_secs(4);
+    const HELD: Duration = Duration::from_secs(8);
     let more = || vec!["--cluster-require-full-coverage".to_owned(), "no".to_owned()];
     let cluster = RedisCluster::of_nodes("port", more);
     let locks = LockManager::connect_blocking(cluster.url()).unwrap();
@@ -217,7 +217,7 @@ fn of_many_waiters_for_one_lock_that_are_refused_one_asks_again() {
 #[test]
 fn waiters_that_are_refused_leave_the_server_in_peace_and_are_served_when_it_is_well() {
     let server = RedisServer::start();
-    let locks = connect(&server);
+    let locks = LockManager::builder(server.url()).io_timeout(LIMIT / 4).connect_blocking().unwrap();
     let _: String = server.run("CONFIG SET min-replicas-to-write 1");
     let calls = begin(&locks, 500);
     // The pause between two retries of one waiter grows to a second on average.

@@ -126,7 +126,8 @@ const FROZEN: [(u32, u32); 5] = [(700, 50), (900, 850), (1500, 50), (1500, 800),
 
 #[test]
 fn of_a_frozen_server_no_waiter_hears_that_another_has_the_lock() {
-    for (wait, until) in FROZEN {
+    // On a busy machine the server may be stopped too late: then it has answered the last request.
+    let is_frozen_in_time = |(wait, until): (u32, u32)| {
         let server = RedisServer::start();
         let held = connect(&server).lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
         let locks = connect(&server);
@@ -137,18 +138,20 @@ fn of_a_frozen_server_no_waiter_hears_that_another_has_the_lock() {
         eventually("they wait", || server.run::<u32>("ZCARD lock:k%queue") == 2);
         thread::sleep((until * MS).saturating_sub(start.elapsed()));
         server.pause();
+        let in_time = start.elapsed() + 20 * MS < wait * MS;
         for waiter in waiters {
-            let outcome = runtime.block_on(waiter).unwrap();
+            let outcome = kind(runtime.block_on(waiter).unwrap());
             let took = start.elapsed();
-            assert_eq!(
-                kind(outcome),
-                Err(LockErrorKind::Unavailable),
-                "wait {wait} ms, frozen at {until} ms"
-            );
-            assert!(took < wait * MS + 2 * SECOND, "{took:?} for {wait} ms");
+            let expected = Err(LockErrorKind::Unavailable);
+            assert!(!in_time || outcome == expected, "wait {wait} ms, frozen at {until} ms: {outcome:?}");
+            assert!(!in_time || took < wait * MS + 2 * SECOND, "{took:?} for {wait} ms");
         }
         server.resume();
         drop(held);
+        in_time
+    };
+    for case in FROZEN {
+        eventually("the server is stopped in time", || is_frozen_in_time(case));
     }
 }
 

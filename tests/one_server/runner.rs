@@ -404,14 +404,16 @@ fn a_caller_that_does_not_block_is_served_at_once_after_one_that_did() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let mut cx = Context::from_waker(Waker::noop());
-    let start = Instant::now();
-    for _ in 0..ROUNDS {
-        locks.lock("sync").run_value_blocking(|_| ()).unwrap();
-        let mut call = pin!(locks.lock("async").run_value(async |_| ()));
-        eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
-    }
-    // Unasked, the loop's own thread polls again after 100 ms.
-    assert!(start.elapsed() < ROUNDS * SECOND / 20, "{:?}", start.elapsed());
+    // Unasked, the loop's own thread polls again after 100 ms. A busy machine may need several series.
+    eventually("each is served in half that time", || {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            locks.lock("sync").run_value_blocking(|_| ()).unwrap();
+            let mut call = pin!(locks.lock("async").run_value(async |_| ()));
+            eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
+        }
+        start.elapsed() < ROUNDS * SECOND / 20
+    });
 }
 
 #[test]
