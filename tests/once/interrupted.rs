@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::process::exit;
 use std::sync::mpsc::channel;
 
-use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
+use kit::{
+    Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, connect_to, eventually, listen, runtime, say,
+};
 use redlocked::inspect::LockInfo;
 use redlocked::once::{OnInterrupted, Once};
 use redlocked::{LockError, LockManager, OnLost};
@@ -21,7 +23,7 @@ fn worker() {
     };
     let (command, commands) = channel();
     listen(move |line| drop(command.send(line)), || exit(0));
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     let request = locks.lock("k").label("charge").ttl(2 * SECOND).wait(LIMIT).once(DAY);
     say("asks", &[]);
     let done = request.run_blocking(|_guard| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use kit::{LIMIT, RedisCluster, RedisServer, SECOND, SentinelGroup, eventually, owns};
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, SentinelGroup, connect_to, eventually, owns};
 use redlocked::once::{OnInterrupted, Once, OnceRequest};
 use redlocked::{LockError, LockManager};
 
@@ -88,7 +88,7 @@ fn a_failover_keeps_the_records_that_the_replica_has_and_the_others_run_again() 
 #[test]
 fn a_body_and_its_waiters_go_on_while_their_slot_moves() {
     let cluster = RedisCluster::start();
-    let connect = || LockManager::connect_blocking(cluster.url()).unwrap();
+    let connect = || connect_to(&cluster.url());
     let [locks, others] = [connect(), connect()];
     let slot = cluster.slot_of("lock:k");
     let moves = || {

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Instant;
 
 use kit::{
-    LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, next_leader, owns, runtime, sentinel,
-    unique, within,
+    LIMIT, MASTER, RedisCluster, RedisServer, SECOND, connect_to, eventually, next_leader, owns, runtime,
+    sentinel, unique, within,
 };
 use redis::FromRedisValue;
 use redlocked::election::LeadError;
@@ -214,7 +214,7 @@ fn the_smallest_rules_are_enough_for_everything() {
 #[test]
 fn counted_locks_need_no_rule_of_their_own() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
-    let connect = |url: &str| LockManager::connect_blocking(url).unwrap();
+    let connect = |url: &str| connect_to(url);
     let (locks, others) = (connect(&url), connect(&url));
     let guards = [&locks, &others].map(|locks| locks.lock("k").permits(2).acquire_blocking().unwrap());
     let request = others.lock("k").permits(2).wait(LIMIT);
@@ -268,7 +268,7 @@ fn counted_locks_are_refused_without_sorted_sets_and_had_as_soon_as_these_are_al
                 );
 
                 let (server, url) = user(Some(rule), "~lock:*", "&lock:*");
-                let locks = LockManager::connect_blocking(&url).unwrap();
+                let locks = connect_to(&url);
                 assert_refuses_counted(&server, &locks, rule);
                 let others = kit::connect(&server);
                 let reader = others.lock("k").shared().acquire_blocking().unwrap();
@@ -300,7 +300,7 @@ fn counted_locks_are_refused_without_sorted_sets_and_had_as_soon_as_these_are_al
         scope.spawn(|| {
             let renamed = ["--rename-command", "zadd", ""].map(str::to_owned);
             let server = RedisServer::start_with(&renamed);
-            let locks = LockManager::connect_blocking(server.url()).unwrap();
+            let locks = connect_to(&server.url());
             assert_refuses_counted(&server, &locks, "+zadd");
         });
     });
@@ -474,7 +474,7 @@ fn other_keys_and_channels_are_forbidden_by_name() {
     others.lock("k").run_value_blocking(|_| ()).unwrap();
 
     let (_server, url) = user(None, "~lock:*", "");
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     assert!(!locks.capabilities_blocking().unwrap().hands_over());
     locks.lock("k").run_value_blocking(|_| ()).unwrap();
 }
@@ -490,7 +490,7 @@ fn without_getrange_a_lock_costs_one_script_and_leaves_no_entry() {
     const CALLS: u64 = 20;
     for is_live in [false, true] {
         let (server, url) = user((!is_live).then_some("+getrange"), "~lock:*", "&lock:*");
-        let locks = LockManager::connect_blocking(&url).unwrap();
+        let locks = connect_to(&url);
         // The first of several carries the floor, the others ask without a script.
         let together = || {
             let threads = ["a", "b", "c", "d"].map(|key| {
@@ -521,7 +521,7 @@ fn without_getrange_a_lock_costs_one_script_and_leaves_no_entry() {
 #[test]
 fn a_rule_that_is_taken_away_later_is_named_too() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
-    let guard = LockManager::connect_blocking(&url).unwrap().lock("k").acquire_blocking().unwrap();
+    let guard = connect_to(&url).lock("k").acquire_blocking().unwrap();
     let _: String = server.run("ACL SETUSER shop -pexpire");
     let start = Instant::now();
     let error = guard.extend_blocking(60 * SECOND).unwrap_err();
@@ -546,7 +546,8 @@ impl Drop for Stops<'_> {
 /// Callers of two managers take turns while `rule` forbids what a hand-over needs, and until it is
 /// allowed again.
 fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_empty: &dyn Fn() -> bool) {
-    let managers = [(); 2].map(|()| LockManager::connect_blocking(url).unwrap());
+    let managers =
+        [(); 2].map(|()| LockManager::builder(url).io_timeout(4 * SECOND).connect_blocking().unwrap());
     let stop = std::sync::atomic::AtomicBool::new(false);
     let grants = std::sync::atomic::AtomicU32::new(0);
     let order = std::sync::atomic::Ordering::SeqCst;
@@ -625,7 +626,7 @@ fn served_after_a_change(rule: &str) {
     let connect_as = |user: &str| {
         server.run::<()>(&format!("ACL SETUSER {user} on >secret ~* &* +@all"));
         let url = format!("redis://{user}:secret@127.0.0.1:{}/", server.port());
-        LockManager::connect_blocking(&url).unwrap()
+        connect_to(&url)
     };
     let (holder, waiting, other) = (connect_as("shop"), connect_as("shop"), connect_as("bank"));
     let ttl = 10 * LIMIT;
@@ -751,7 +752,7 @@ fn without_asking_a_lock_cannot_be_renewed_on_its_way_to_another_node() {
 #[test]
 fn what_is_held_is_given_back_when_evalsha_is_taken_away() {
     let server = RedisServer::start();
-    let [locks, other] = [(); 2].map(|()| LockManager::connect_blocking(server.url()).unwrap());
+    let [locks, other] = [(); 2].map(|()| connect_to(&server.url()));
     let kinds = || {
         let several = locks.lock_all(["a", "b"]);
         let mixed = locks.lock_all([LockKey::from("c"), LockKey::shared("d"), LockKey::permits("e", 3)]);

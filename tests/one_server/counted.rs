@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, runtime, say};
+use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, connect_to, eventually, runtime, say};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// How many are inside, of each kind, and whether that was ever more than allowed.
@@ -69,7 +69,7 @@ fn dies_inside() {
     let Some(job) = Job::of_this_process() else {
         return;
     };
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     let [permits, min_hold] = [0, 1].map(|at| job.numbers[at]);
     let request = locks.lock("k").permits(u32::try_from(permits).unwrap());
     let guard = request.min_hold(Duration::from_millis(min_hold)).ttl(SECOND).wait(LIMIT).acquire_blocking();
@@ -181,7 +181,7 @@ fn one_release_lets_all_readers_in_front_of_the_next_writer_in() {
 fn a_holder_that_is_cut_off_costs_its_own_ttl() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (lost, locks) = (LockManager::connect_blocking(proxy.url()).unwrap(), connect(&server));
+    let (lost, locks) = (connect_to(&proxy.url()), connect(&server));
     let _dead = lost.lock("k").permits(2).ttl(SECOND).acquire_blocking().unwrap();
     let _lives = locks.lock("k").permits(2).acquire_blocking().unwrap();
     proxy.refuse(true);

@@ -6,7 +6,7 @@ use std::process::exit;
 use std::thread;
 use std::time::Instant;
 
-use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, eventually};
+use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, connect_to, eventually};
 #[cfg(unix)]
 use kit::{Job, Worker, listen, say};
 use redlocked::{LockError, LockGuard, LockManager, LostReason};
@@ -88,7 +88,7 @@ fn the_reason_reaches_the_caller_of_a_body_that_is_stopped() {
 fn a_guard_that_sync_code_drops_is_released_when_that_returns() {
     let server = RedisServer::start();
     let far = DelayProxy::to(server.port(), SECOND / 20);
-    let locks = LockManager::connect_blocking(far.url()).unwrap();
+    let locks = connect_to(&far.url());
     drop(locks.lock("k").acquire_blocking().unwrap());
     assert!(server.keys().is_empty());
     drop(locks.lock_all(["a", "b", "c"]).acquire_blocking().unwrap());
@@ -137,7 +137,7 @@ fn worker() {
         return;
     };
     listen(drop, || exit(0));
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     match job.task.as_str() {
         "sync" => {
             let guard = locks.lock("k").ttl(30 * LIMIT).acquire_blocking().unwrap();
@@ -187,7 +187,7 @@ fn handlers(locks: &LockManager) {
 #[cfg(unix)]
 fn stuck(locks: &LockManager) {
     let (inside, entered) = std::sync::mpsc::channel();
-    let request = locks.lock("k").ttl(2 * SECOND);
+    let request = locks.lock("k").ttl(8 * SECOND);
     thread::spawn(move || {
         request.run_value_blocking(|guard| {
             inside.send(()).unwrap();

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{
-    LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually, skipped, unique,
-    within,
+    LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, SECOND, connect, connect_to, eventually,
+    skipped, unique, within,
 };
 use redlocked::{LockError, LockGuard, LockManager, LostReason, ReleaseOutcome, distributed_lock};
 
@@ -27,7 +27,7 @@ fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinH
 fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (slow, other) = (LockManager::connect_blocking(proxy.url()).unwrap(), connect(&server));
+    let (slow, other) = (connect_to(&proxy.url()), connect(&server));
     let guard = Arc::new(slow.lock("k").ttl(MINUTE).acquire_blocking().unwrap());
     proxy.hold_replies(true);
     let extending = {
@@ -46,7 +46,7 @@ fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
 fn a_body_that_sleeps_ends_with_the_shorter_lease() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
+    let locks = connect_to(&proxy.url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for keys in [vec!["a"], vec!["a", "b"]] {
         let request = locks.lock_all(keys).ttl(MINUTE).wait(LIMIT);
@@ -156,8 +156,7 @@ fn a_holder_is_out_when_its_own_manager_takes_the_lock_away() {
     let (server, nodes) = (RedisServer::start(), Quorum::durable(3));
     let memory = unique("memory://taken");
     let urls = [server.url(), RedisCluster::of_this_process().url(), memory];
-    let managers =
-        urls.iter().map(|url| LockManager::connect_blocking(url).unwrap()).chain([nodes.manager()]);
+    let managers = urls.iter().map(|url| connect_to(url)).chain([nodes.manager()]);
     for (locks, renew) in managers.flat_map(|locks| [(locks.clone(), true), (locks, false)]) {
         let key = unique("taken");
         let guard = locks.lock(&key).ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
@@ -226,7 +225,7 @@ fn a_force_release_takes_a_lock_that_changes_hands_from_the_next_holder() {
     for has_next in [true, false] {
         let server = RedisServer::start();
         let proxy = Proxy::to(server.port());
-        let (locks, operator) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
+        let (locks, operator) = (connect(&server), connect_to(&proxy.url()));
         let takes = |label: &str| locks.lock("k").ttl(MINUTE).label(label).acquire_blocking().unwrap();
         let seen = takes("seen");
         proxy.stop_at(&digits_of(&server.run::<String>("GET lock:k")));
@@ -246,7 +245,7 @@ fn a_force_release_takes_a_lock_that_changes_hands_from_the_next_holder() {
 #[test]
 fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
     let url = unique("memory://taken");
-    let [locks, operator] = [&url, &url].map(|url| LockManager::connect_blocking(url).unwrap());
+    let [locks, operator] = [&url, &url].map(|url| connect_to(url));
     for renew in [true, false] {
         for names in [false, true] {
             let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
@@ -335,7 +334,7 @@ fn a_push_about_another_lock_than_the_waiters_is_dropped() {
 fn a_key_that_is_called_like_a_side_key_is_refused_everywhere() {
     let server = RedisServer::start();
     let urls = [server.url(), RedisCluster::of_this_process().url(), unique("memory://side")];
-    for locks in urls.map(|url| LockManager::connect_blocking(&url).unwrap()) {
+    for locks in urls.map(|url| connect_to(&url)) {
         let refused = |outcome: Result<(), LockError>, key: &str| {
             assert!(matches!(outcome, Err(LockError::InvalidKey { .. })), "{key}: {outcome:?}");
         };
@@ -423,7 +422,7 @@ fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
     let server = RedisServer::start();
     let _: String = server.run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all");
     let url = server.url().replace("redis://", "redis://shop:pass@");
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
     // Some versions delete with a command of their own.
     let _: String = server.run(&format!("ACL SETUSER shop {}", server.known_rules("-del -delifeq -delex")));
@@ -497,7 +496,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
         "on >pass ~lock:* &* +@all -publish -subscribe -ssubscribe -spublish -client +client|info +client|kill",
     );
     let url = format!("redis+cluster://shop:pass@127.0.0.1:{}", cluster.nodes[1].port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     let hands_over = || locks.capabilities_blocking().unwrap().hands_over();
     let warm_up = || {
         for key in ["a", "b", "c", "d", "e", "k"] {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, connect, eventually, runtime};
+use kit::{LIMIT, Proxy, RedisServer, connect, connect_to, eventually, runtime};
 use redlocked::{LockError, LockManager, distributed_lock};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -157,7 +157,7 @@ fn what_the_server_shows_of_a_lock_that_was_passed_on_is_true() {
 fn the_holder_of_a_lock_that_was_passed_on_keeps_it_over_a_lost_answer_and_the_next_connection() {
     let (server, runtime, ends) = (RedisServer::start(), runtime(), Arc::new(Notify::new()));
     let proxy = Proxy::to(server.port());
-    let (one, two) = (LockManager::connect_blocking(proxy.url()).unwrap(), stays_connected(&server));
+    let (one, two) = (connect_to(&proxy.url()), stays_connected(&server));
     let holder = || server.run::<Option<String>>("GET lock:k").unwrap_or_default();
     runtime.block_on(async {
         let first = two.lock("k").acquire().await.unwrap();

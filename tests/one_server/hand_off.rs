@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, connect_to, eventually, runtime};
 use redlocked::{LockGuard, LockManager, ReleaseOutcome};
 
 /// A waiter that is in the queue on the server when this returns.
@@ -165,7 +165,7 @@ fn a_waiter_that_gives_up_leaves_the_queue() {
 fn a_dead_waiter_costs_the_others_nothing() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let (locks, dead) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
+    let (locks, dead) = (connect(&server), connect_to(&proxy.url()));
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let first = queued(&server, &dead, SECOND);
     let second = queued(&server, &locks, SECOND);
@@ -298,11 +298,11 @@ fn without_the_permission_to_publish_waiters_ask() {
     let server = RedisServer::start();
     let _: String = server.run("ACL SETUSER shop on >pass resetchannels ~lock:* +@all -publish -subscribe");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     let guard = locks.lock("k").acquire_blocking().unwrap();
     let waiters: Vec<_> = (0..3)
         .map(|_| {
-            let locks = LockManager::connect_blocking(&url).unwrap();
+            let locks = connect_to(&url);
             thread::spawn(move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap())
         })
         .collect();
@@ -320,7 +320,7 @@ fn a_monitor_that_listens_to_everything_is_no_waiter() {
     let mut monitor = server.client();
     let mut everything = monitor.as_pubsub();
     everything.psubscribe("*").unwrap();
-    let (locks, dead) = (connect(&server), LockManager::connect_blocking(proxy.url()).unwrap());
+    let (locks, dead) = (connect(&server), connect_to(&proxy.url()));
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let first = queued(&server, &dead, 60 * SECOND);
     proxy.refuse(true);
@@ -369,7 +369,7 @@ fn what_a_server_can_do_is_known() {
     let _: String = server
         .run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -client +client|info -pubsub");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
-    let less = LockManager::connect_blocking(&url).unwrap().capabilities_blocking().unwrap();
+    let less = connect_to(&url).capabilities_blocking().unwrap();
     assert!(!less.hands_over() && !less.tracks_changes());
 }
 
@@ -384,13 +384,13 @@ fn without_hand_off(server: &RedisServer, more: &str) -> String {
 fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
     let server = RedisServer::start();
     let url = without_hand_off(&server, "+client");
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     let capabilities = locks.capabilities_blocking().unwrap();
     assert!(!capabilities.hands_over() && capabilities.tracks_changes());
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let waiters: Vec<_> = (0..3)
         .map(|_| {
-            let locks = LockManager::connect_blocking(&url).unwrap();
+            let locks = connect_to(&url);
             thread::spawn(move || locks.lock("k").wait(LIMIT).run_value_blocking(|_| ()).unwrap())
         })
         .collect();
@@ -412,7 +412,7 @@ fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
 fn who_waits_for_a_client_of_another_kind_learns_of_its_release() {
     let server = RedisServer::start();
     for (url, user) in [(server.url(), "default"), (without_hand_off(&server, "+client"), "shop")] {
-        let locks = LockManager::connect_blocking(&url).unwrap();
+        let locks = connect_to(&url);
         let _: String = server.run("SET lock:k foreign PX 60000");
         let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
         eventually("the server tracks the waiter's key", || {

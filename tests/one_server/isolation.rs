@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually};
+use kit::{LIMIT, Quorum, RedisCluster, RedisServer, SECOND, connect, connect_to, eventually};
 use redlocked::{Acquire, LockError, LockGuard, LockManager, ReleaseOutcome};
 use tokio::task::JoinSet;
 
@@ -138,7 +138,7 @@ fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
     const HELD: Duration = Duration::from_secs(8);
     let more = || vec!["--cluster-require-full-coverage".to_owned(), "no".to_owned()];
     let cluster = RedisCluster::of_nodes("port", more);
-    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
+    let locks = connect_to(&cluster.url());
     let mut client = cluster.nodes[0].client();
     let mut slot = |key: &str| -> u16 {
         redis::cmd("CLUSTER").arg("KEYSLOT").arg(format!("lock:{key}")).query(&mut client).unwrap()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, SECOND, eventually, polled, runtime, unique};
+use kit::{LIMIT, RedisServer, SECOND, connect_to, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
 /// The store that one test uses.
@@ -28,7 +28,7 @@ impl Backend {
 
     /// A new manager, as another process would have.
     pub(crate) fn manager(&self) -> LockManager {
-        LockManager::connect_blocking(&self.url).unwrap()
+        connect_to(&self.url)
     }
 
     pub(crate) fn assert_free(&self, keys: &[&str]) {

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{
-    LIMIT, Proxy, RedisCluster, RedisServer, Requests, SECOND, connect, dropped_before_its_reply, eventually,
-    owns, unique,
+    LIMIT, Proxy, RedisCluster, RedisServer, Requests, SECOND, connect, connect_to, dropped_before_its_reply,
+    eventually, owns, unique,
 };
 use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
@@ -200,7 +200,7 @@ fn a_key_that_the_access_rules_forbid_is_named() {
     let rules = "on >secret resetchannels ~lock:%* ~lock:a* ~lock:b* ~lock:d* &lock:* +@all";
     let _: String = server.run(&format!("ACL SETUSER shop {rules}"));
     let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     let error = locks.lock_all(["a", "b", "c", "d"]).wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
     assert!(error.to_string().contains("`c`") && error.to_string().contains("NOPERM"), "{error}");
     eventually("the taken keys are released", || server.keys().is_empty());
@@ -453,7 +453,7 @@ fn nobody_waits_for_ever_on_one_server() {
 #[test]
 fn nobody_waits_for_ever_in_memory() {
     let url = format!("memory://{}", unique("storm"));
-    let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
+    let managers = [(); 3].map(|()| connect_to(&url));
     storm(&managers, &keys(7), || ());
     managers[0].lock_all(keys(7)).wait(LIMIT).run_value_blocking(|_| ()).unwrap();
 }
@@ -462,7 +462,7 @@ fn nobody_waits_for_ever_in_memory() {
 fn nobody_waits_for_ever_when_connections_break() {
     let server = RedisServer::start();
     let proxies = [Proxy::to(server.port()), Proxy::to(server.port())];
-    let through = |proxy: &Proxy| LockManager::connect_blocking(proxy.url()).unwrap();
+    let through = |proxy: &Proxy| connect_to(&proxy.url());
     let managers = [through(&proxies[0]), through(&proxies[1]), connect(&server)];
     let mut turn = 0;
     storm(&managers, &keys(7), || {
@@ -480,7 +480,7 @@ fn nobody_waits_for_ever_when_connections_break() {
 #[test]
 fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     let cluster = RedisCluster::start();
-    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
+    let locks = connect_to(&cluster.url());
     let requests: Vec<_> = cluster.primaries().into_iter().map(RedisServer::requests).collect();
     let calls = || requests.iter().map(Requests::count).sum::<u64>();
     // Each node has its own connection, and each connection sends its scripts once.
@@ -512,7 +512,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     }
 
     // The busy key is handed over; one more call takes the rest.
-    let other = LockManager::connect_blocking(cluster.url()).unwrap();
+    let other = connect_to(&cluster.url());
     let busy = other.lock("{1}b").acquire_blocking().unwrap();
     let waiter = queued(&locks, ["{1}a", "{1}b", "{1}c", "{1}d"], "{1}b");
     assert!(locks.lock("{1}a").acquire_blocking().unwrap_err().is_busy());
@@ -525,7 +525,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
 #[test]
 fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
     let cluster = RedisCluster::start();
-    let managers = [(); 3].map(|()| LockManager::connect_blocking(cluster.url()).unwrap());
+    let managers = [(); 3].map(|()| connect_to(&cluster.url()));
     let keys: Vec<String> = ["{1}a", "{1}b", "{1}c", "{2}a", "{2}b", "{3}a", "x{1}"].map(String::from).into();
     let slot = cluster.slot_of("{1}");
     let mut turn = 0;

@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use kit::{Job, LIMIT, Line, RedisServer, SECOND, Worker, between, eventually, listen, now, say, within};
+use kit::{
+    Job, LIMIT, Line, RedisServer, SECOND, Worker, between, connect_to, eventually, listen, now, say, within,
+};
 use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome};
 
 const MILLIS: u64 = 1000;
@@ -298,7 +300,7 @@ fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
 #[test]
 fn a_holder_that_blocks_its_runtime_keeps_its_lock() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(server.url()).unwrap();
+    let locks = connect_to(&server.url());
     let holder = start(&server, "blocking", MILLIS);
     let inside = holder.says("inside")[0];
     let mut refused = 0;

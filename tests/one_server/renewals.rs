@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, unique, within};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, connect_to, eventually, unique, within};
 use redlocked::{LockError, LockGuard, LockManager};
 
 /// A ttl whose renewals are minutes apart.
@@ -231,7 +231,7 @@ fn what_access_rules_have_closed_meanwhile_stops_no_other_renewal() {
     };
     rules("~*");
     let url = format!("redis://holder:secret@127.0.0.1:{}/", server.port());
-    let guards = hold(&LockManager::connect_blocking(&url).unwrap(), 30, |_| LONG);
+    let guards = hold(&connect_to(&url), 30, |_| LONG);
     wait_for_first_looks(&server, guards.len());
     rules("~lock:0 ~lock:2*");
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, eventually, runtime, unique};
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, connect, connect_to, eventually, runtime, unique};
 use redlocked::{Holder, LockError, LockGuard, LockManager, LockRequest, LostReason, ReleaseOutcome};
 
 use crate::behaviour::{Mode, url_of};
@@ -942,7 +942,7 @@ fn a_server_that_cannot_hand_over_lets_no_more_in() {
     let rules = if server.is_before_7() { "-publish" } else { "-publish -spublish" };
     let _: String = server.run(&format!("ACL SETUSER silent on >pass ~* &* +@all {rules}"));
     let url = format!("redis://silent:pass@127.0.0.1:{}/", server.port());
-    let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
+    let managers = [(); 3].map(|()| connect_to(&url));
     assert!(!managers[0].capabilities_blocking().unwrap().hands_over());
     let (permits, readers, writers) =
         (Arc::new(Inside::default()), Arc::new(Inside::default()), Arc::new(Inside::default()));
@@ -990,7 +990,7 @@ fn without_hand_off_a_starved_writer_does_not_keep_out_the_readers_of_its_proces
     let rules = if server.is_before_7() { "-publish" } else { "-publish -spublish" };
     let _: String = server.run(&format!("ACL SETUSER silent on >pass ~* &* +@all {rules}"));
     let url = format!("redis://silent:pass@127.0.0.1:{}/", server.port());
-    let [here, there] = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
+    let [here, there] = [(); 2].map(|()| connect_to(&url));
     runtime().block_on(async {
         let reader = there.lock("k").shared().acquire().await.unwrap();
         let writer = tokio::spawn(here.lock("k").wait(LIMIT).acquire());

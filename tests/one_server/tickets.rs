@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use kit::{Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, runtime, say};
+use kit::{
+    Job, LIMIT, Proxy, RedisServer, SECOND, Worker, connect, connect_to, eventually, listen, runtime, say,
+};
 use redlocked::{LockError, LockManager, LostReason, ReleaseOutcome, Ticket};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -22,7 +24,7 @@ fn worker() {
     let (command, commands) = channel();
     listen(move |line| drop(command.send(line)), || exit(0));
     let [ttl, lasts] = [0, 1].map(|number| Duration::from_millis(job.numbers[number]));
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     let guard = locks.lock("k").ttl(ttl).acquire_blocking().unwrap();
     // It is renewed meanwhile.
     sleep(ttl.min(SECOND / 2));
@@ -45,7 +47,7 @@ fn redeemer() {
     listen(move |line| drop(command.send(line)), || exit(0));
     let mut server = redis::Client::open(&*job.url).unwrap().get_connection().unwrap();
     let ticket: String = redis::cmd("GET").arg("ticket").query(&mut server).unwrap();
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     let ttl = Duration::from_millis(job.numbers[0]);
     let guard = locks.redeem(ticket.parse().unwrap()).ttl(ttl).acquire_blocking().unwrap();
     say("redeemed", &[guard.fencing_token()]);
@@ -157,7 +159,7 @@ fn a_ticket_is_over_with_the_data_of_its_server_and_good_where_they_are_kept() {
 fn a_redemption_whose_reply_is_lost_is_asked_for_again_and_counts_once() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let far = LockManager::connect_blocking(proxy.url()).unwrap();
+    let far = connect_to(&proxy.url());
     let locks = connect(&server);
     let guard = locks.lock("k").acquire_blocking().unwrap();
     let fence = guard.fencing_token();
@@ -183,7 +185,7 @@ fn a_redemption_whose_reply_is_lost_is_asked_for_again_and_counts_once() {
 fn a_lost_reply_to_the_giver_is_asked_for_again() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let far = LockManager::connect_blocking(proxy.url()).unwrap();
+    let far = connect_to(&proxy.url());
     let guard = far.lock("k").acquire_blocking().unwrap();
     proxy.hold_replies(true);
     let given = thread::spawn(move || guard.into_ticket_blocking(2 * MINUTE));

@@ -6,7 +6,9 @@ use std::process::exit;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use kit::{Job, LIMIT, Line, Proxy, RedisServer, SECOND, Worker, connect, eventually, listen, say};
+use kit::{
+    Job, LIMIT, Line, Proxy, RedisServer, SECOND, Worker, connect, connect_to, eventually, listen, say,
+};
 use redlocked::{
     LockError, LockErrorKind, LockGuard, LockManager, LockRequest, TickMissed, distributed_lock,
 };
@@ -311,7 +313,7 @@ fn a_user_without_pushes_or_queues_runs_each_tick_once_as_well() {
         let user = format!("ACL SETUSER shop on >secret ~* &* +@all {}", server.known_rules(rule));
         let _: String = server.run(&user);
         let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
-        let connect = || LockManager::connect_blocking(&url).unwrap();
+        let connect = || connect_to(&url);
         let (locks, others) = (connect(), connect());
         for missed in [TickMissed::Skip, TickMissed::Retry] {
             let tick = |locks: &LockManager| {
@@ -390,7 +392,7 @@ fn worker() {
     };
     let (command, commands) = std::sync::mpsc::channel();
     listen(move |line| drop(command.send(line)), || exit(0));
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    let locks = connect_to(&job.url);
     say("ready", &[]);
     match job.task.as_str() {
         "timer" => {

@@ -6,7 +6,9 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, StallingProxy, connect, eventually, runtime};
+use kit::{
+    LIMIT, Proxy, RedisCluster, RedisServer, SECOND, StallingProxy, connect, connect_to, eventually, runtime,
+};
 use redlocked::{LockManager, ReleaseOutcome};
 
 /// Starts `count` calls for the key, in the order of their numbers.
@@ -61,7 +63,7 @@ fn without_a_push_of_changes_a_flush_forgets_nobody() {
     let _: String =
         server.run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -client +client|info");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     assert!(!locks.capabilities_blocking().unwrap().tracks_changes());
     all_are_served(&server, &locks, "FLUSHALL");
 }
@@ -69,7 +71,7 @@ fn without_a_push_of_changes_a_flush_forgets_nobody() {
 #[test]
 fn when_the_queue_vanishes_in_a_cluster_all_its_waiters_are_served() {
     let cluster = RedisCluster::of_this_process();
-    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
+    let locks = connect_to(&cluster.url());
     let owner = cluster.owner_of("lock:{gone}");
     runtime().block_on(async {
         let guard = locks.lock("{gone}").acquire().await.unwrap();

@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, skipped, unique};
+use kit::{
+    LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect_to, eventually, owns, runtime, skipped, unique,
+};
 use redlocked::{LockError, LockGuard, LockKey, LockManager, ReleaseOutcome};
 
 /// A manager that gives a node of a busy machine time to answer, a second also behind the end of a `wait`.
@@ -530,7 +532,7 @@ fn a_downgrade_whose_answer_is_lost_is_repeated_where_the_slot_has_moved() {
 #[test]
 fn a_primary_is_lost_and_its_replica_takes_over() {
     let mut cluster = RedisCluster::that_fails_over();
-    let locks = LockManager::connect_blocking(cluster.url()).unwrap();
+    let locks = connect_to(&cluster.url());
     let lost =
         cluster.nodes.iter().position(|node| node.port() == cluster.owner_of("lock:k").port()).unwrap();
     let guard = locks.lock("k").ttl(30 * SECOND).acquire_blocking().unwrap();
@@ -676,7 +678,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
 #[test]
 fn the_wrong_kind_of_address_is_told_apart() {
     let cluster = RedisCluster::of_this_process();
-    let locks = LockManager::connect_blocking(cluster.nodes[0].url()).unwrap();
+    let locks = connect_to(&cluster.nodes[0].url());
     let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
     let server = RedisServer::start();

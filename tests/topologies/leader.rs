@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kit::{LIMIT, Quorum, RedisCluster, SECOND, SentinelGroup, next_leader, runtime, unique};
+use kit::{LIMIT, Quorum, RedisCluster, SECOND, SentinelGroup, connect_to, next_leader, runtime, unique};
 use redlocked::election::{Election, LeadError, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -104,7 +104,7 @@ fn over_a_quorum_one_leads_without_a_record_and_that_is_said() {
 #[test]
 fn a_leader_whose_primary_moves_leads_on_or_a_later_term_follows() {
     let group = SentinelGroup::start();
-    let connect = || LockManager::connect_blocking(group.url()).unwrap();
+    let connect = || connect_to(&group.url());
     let (locks, others) = (connect(), connect());
     in_time(async {
         let election = locks.election("k").ttl(2 * SECOND).announce("here");

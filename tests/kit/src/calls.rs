@@ -14,10 +14,17 @@ use tokio::time::sleep;
 
 use crate::{Proxy, RedisServer, SECOND, eventually};
 
-/// A manager of its own, as another process would have.
+/// A manager of its own, as another process would have. On a busy machine a server may take more than the
+/// second that a manager gives it by default.
 #[track_caller]
 pub fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(server.url()).unwrap()
+    connect_to(&server.url())
+}
+
+/// [`connect`] to what has this address.
+#[track_caller]
+pub fn connect_to(url: &str) -> LockManager {
+    LockManager::builder(url).io_timeout(4 * SECOND).connect_blocking().unwrap()
 }
 
 /// A runtime on the thread of the test.

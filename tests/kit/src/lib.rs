@@ -75,7 +75,9 @@ pub mod weight;
 mod worker;
 
 pub use arguments::{Arguments, no_arguments, no_bench_arguments, or_usage, second_server_argument};
-pub use calls::{connect, dropped_before_its_reply, listed, next_leader, polled, runtime, trouble};
+pub use calls::{
+    connect, connect_to, dropped_before_its_reply, listed, next_leader, polled, runtime, trouble,
+};
 pub use cluster::{RedisCluster, owns};
 pub use cores::Cores;
 pub use database::DatabaseServer;

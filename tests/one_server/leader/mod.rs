@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, connect_to, eventually, runtime};
 use redlocked::election::{LeadError, Term};
 use redlocked::{LockError, LockEvent, LockManager};
 use tokio::sync::mpsc::unbounded_channel;
@@ -344,7 +344,7 @@ fn a_candidate_that_gives_up_leaves_nothing_behind() {
 fn a_leader_that_is_cut_off_is_stopped_before_the_next_one_leads() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let cut_off = LockManager::connect_blocking(proxy.url()).unwrap();
+    let cut_off = connect_to(&proxy.url());
     let others = connect(&server);
     let inside = Arc::new(AtomicBool::new(false));
     in_time(async {

@@ -133,7 +133,7 @@ fn a_killed_leader_is_followed_when_its_ttl_has_passed() {
 
 #[test]
 fn nothing_of_a_killed_leader_is_left_when_its_ttl_has_passed_twice() {
-    const TTL: u64 = 1200;
+    const TTL: u64 = 3000;
     let server = RedisServer::start();
     let mut leader = start(&server, TTL);
     let mut said = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, next_leader, unique};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, connect_to, eventually, next_leader, unique};
 use redlocked::election::{Election, LeadError, Leader, Term};
 use redlocked::{LockError, LockManager};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -212,7 +212,7 @@ fn an_observer_finds_a_leader_gone_that_vanished() {
     // A runtime that stands still for a moment costs it no connection.
     let others = LockManager::builder(server.url()).own_thread(true).connect_blocking().unwrap();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
+    let locks = connect_to(&proxy.url());
     in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(3 * SECOND));
         let term = terms.recv().await.unwrap();
@@ -245,7 +245,7 @@ fn an_observer_whose_calls_are_dropped_early_looks_in_time() {
 fn a_record_that_is_lost_is_written_again_over_the_next_connection() {
     let server = RedisServer::start();
     let (proxy, others) = (Proxy::to(server.port()), connect(&server));
-    let locks = LockManager::connect_blocking(proxy.url()).unwrap();
+    let locks = connect_to(&proxy.url());
     in_time(async {
         let (task, mut terms) = candidate(&locks.election("k").ttl(LONG).announce("here"));
         let term = terms.recv().await.unwrap();
@@ -339,7 +339,7 @@ fn a_server_that_tells_of_no_changes_says_so() {
     let rules = server.known_rules("on >secret ~lock:* &lock:* +@all -client|tracking");
     let _: String = server.run(&format!("ACL SETUSER blind {rules}"));
     let url = format!("redis://blind:secret@127.0.0.1:{}/", server.port());
-    let locks = LockManager::connect_blocking(&url).unwrap();
+    let locks = connect_to(&url);
     if locks.capabilities_blocking().unwrap().tracks_changes() {
         return; // Redis 6 has no rule for a subcommand.
     }
