@@ -3,7 +3,7 @@
 //! with that. A server that loses its data, or a failover, may forget a record, and then there may be
 //! one run more; whoever takes a lock away leaves the record.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::iter::zip;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -77,7 +77,7 @@ impl Caller {
         });
         let outcome = outcome.await;
         if let Ok(once) = &outcome {
-            say("result", &[hold, number, (*once).into_inner()]);
+            say("result", &[hold, number, (*once).into_inner(), now()]);
         }
         call.comes_back(&outcome);
     }
@@ -89,8 +89,8 @@ pub struct Bodies {
     /// The runs of each tick, by its key and its time in seconds.
     ticks: BTreeMap<(u64, u64), Vec<Tick>>,
     ran: HashMap<u64, Run>,
-    /// By key, what callers have got.
-    results: BTreeMap<u64, BTreeSet<u64>>,
+    /// By key, what callers have got, and when the first of them had it.
+    results: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// How many callers have got a result.
     pub returned: usize,
     /// All have told what they had to tell.
@@ -133,9 +133,10 @@ impl Bodies {
             ("ran", &[_, key, result, began, ended]) => {
                 self.ran.insert(result, Run { key, began, ended });
             }
-            ("result", &[_, key, result]) => {
+            ("result", &[_, key, result, at]) => {
                 self.returned += 1;
-                self.results.entry(key).or_default().insert(result);
+                let first = self.results.entry(key).or_default().entry(result).or_insert(at);
+                *first = at.min(*first);
             }
             _ => return false,
         }
@@ -171,11 +172,17 @@ impl Bodies {
 
     /// Callers have got two results where the record of one lasted, one of another key, or one that
     /// nobody has made.
-    fn check_results(&self, key: u64, results: &BTreeSet<u64>, losses: &[Loss], found: &mut BodiesResult) {
+    fn check_results(
+        &self,
+        key: u64,
+        results: &BTreeMap<u64, u64>,
+        losses: &[Loss],
+        found: &mut BodiesResult,
+    ) {
         let mut runs = Vec::new();
-        for result in results {
+        for (result, first) in results {
             match self.ran.get(result) {
-                Some(run) if run.key == key => runs.push((result, run)),
+                Some(run) if run.key == key => runs.push(((result, first), run)),
                 Some(run) => found.violations.push(format!("k{key}: {result} is of k{}", run.key)),
                 // Its process may tell it in a moment.
                 None if !self.is_over => {}
@@ -183,13 +190,15 @@ impl Bodies {
             }
         }
         runs.sort_by_key(|(_, run)| run.began);
-        for ((first, before), (second, after)) in zip(&runs, runs.iter().skip(1)) {
+        for (((first, got), before), ((second, _), after)) in zip(&runs, runs.iter().skip(1)) {
             // The second one has found no record.
             if after.began + ROUNDED < before.ended + LASTS {
-                let [ran_for, began_after] = [before.ended, after.began].map(|at| between(before.began, at));
+                let [ran_for, got_after, began_after] =
+                    [before.ended, **got, after.began].map(|at| between(before.began, at));
                 let what = format!(
                     "callers have the results {first} and {second} at one time: the first body ran for {ran_for:.1?}, \
-                     the second one began {began_after:.1?} after it"
+                     a caller had its result {got_after:.1?} after its begin, and the second one began \
+                     {began_after:.1?} after it"
                 );
                 found.add(key, &what, (before.began, after.began), losses);
             }
@@ -266,12 +275,12 @@ mod tests {
         };
         let heard = |second, results: &[(&str, &[u64])]| heard_with(second, results, &[]).violations;
         let both: [(&str, &[u64]); 3] =
-            [("result", &[1, 7, 21]), ("result", &[2, 7, 21]), ("result", &[1, 7, 22])];
+            [("result", &[1, 7, 21, 0]), ("result", &[2, 7, 21, 0]), ("result", &[1, 7, 22, 0])];
         assert_eq!(heard(LASTS / 2, &both).len(), 1);
         assert!(heard(LASTS / 2, &both[..2]).is_empty(), "nobody has the result of the second run");
         assert!(heard(LASTS + 2000, &both).is_empty(), "that of the first was over");
-        assert_eq!(heard(LASTS + 2000, &[("result", &[1, 8, 21])]).len(), 1, "it is of another key");
-        assert_eq!(heard(LASTS + 2000, &[("result", &[1, 7, 23])]).len(), 1, "nobody has made it");
+        assert_eq!(heard(LASTS + 2000, &[("result", &[1, 8, 21, 0])]).len(), 1, "it is of another key");
+        assert_eq!(heard(LASTS + 2000, &[("result", &[1, 7, 23, 0])]).len(), 1, "nobody has made it");
         let forgotten = |of_records| {
             let result = heard_with(LASTS / 2, &both, &[loss(of_records)]);
             (result.violations.len(), result.excused)
