@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use kit::{LIMIT, RedisCluster, RedisServer, SECOND, SentinelGroup, connect_to, eventually, owns};
+use kit::{
+    LIMIT, LateProxy, RedisCluster, RedisServer, SECOND, SentinelGroup, connect_to, eventually, owns, skipped,
+};
 use redlocked::once::{OnInterrupted, Once, OnceRequest};
 use redlocked::{LockError, LockManager};
 
@@ -114,6 +116,41 @@ fn a_body_and_its_waiters_go_on_while_their_slot_moves() {
     }
     assert!(others.clear_once_blocking("k").unwrap());
     assert_eq!(run(&locks, "k", 2), Ok(Once::Ran(2)));
+}
+
+/// As behind a failover: the node has not received the result, its connection breaks, and the lock is gone.
+#[test]
+fn a_result_that_no_node_of_a_cluster_has_is_not_said_to_be_stored() {
+    /// The script that stores a result is longer.
+    const ARRIVED: usize = 2_000;
+    let cluster = RedisCluster::start();
+    if cluster.nodes[0].is_before_7() && skipped("a node of this version does not name its own proxy") {
+        return;
+    }
+    let owner = cluster.owner_of("lock:k");
+    let proxy = LateProxy::to(owner.port());
+    let _: String = owner.run(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
+    eventually("all nodes name the proxy", || {
+        let names =
+            |node: &RedisServer| node.run::<String>("CLUSTER NODES").contains(&format!(":{}@", proxy.port()));
+        cluster.nodes.iter().all(names)
+    });
+    let connect = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 4).connect_blocking().unwrap();
+    let [locks, others] = [connect(), connect()];
+    let barriers = [Barrier::new(2), Barrier::new(2)];
+    let first = thread::scope(|scope| {
+        let runs = scope.spawn(|| run_between(&locks, "k", &barriers));
+        barriers[0].wait();
+        proxy.keep();
+        barriers[1].wait();
+        eventually("its result is on the way", || proxy.kept() > ARRIVED);
+        let _: u32 = owner.run("DEL lock:k");
+        proxy.cut();
+        runs.join().unwrap()
+    });
+    assert!(matches!(first, Err(LockError::NotStored { .. })), "{first:?}");
+    let next = run(&others, "k", 2);
+    assert!(matches!(next, Err(LockError::Interrupted { .. })), "{next:?}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_lock_goes_on_within_its_process_without_a_word_to_the_server() {
         }
     });
     assert_eq!(book.holds().len(), 500);
-    // Of a lock that was passed on, each 50 ms the server learns who holds it, in two commands.
+    // Two commands each 50 ms tell the server who holds a lock that was passed on.
     let over_time = 2 * start.elapsed().as_millis() / 50;
     let commands = u128::from(server.client_commands());
     assert!(commands < 50 + over_time, "{commands} commands for 500 locks, {over_time} because of the time");

@@ -150,7 +150,7 @@ impl Cluster {
                 self.defer(now, Deferred { in_flight, id, request });
                 return None;
             }
-            reply => after_a_break(in_flight.unanswered, request.action, reply),
+            reply => after_a_break(in_flight.unanswered, &request, reply),
         };
         if !matches!(reply, Reply::Refused(_)) {
             queue.served(&in_flight, id, &request);
@@ -239,7 +239,7 @@ impl Cluster {
                     self.defer(now, Deferred { in_flight, id, request });
                 }
                 Route::Page { .. } => {
-                    let refusal = Refusal::Transient("the connection to a node of the Cluster broke".into());
+                    let refusal = Refusal::Transient(BROKE.into());
                     self.answer(now, id, request, Reply::Refused(refusal));
                 }
             }
@@ -253,29 +253,37 @@ fn is_moving(reason: &str) -> bool {
 }
 
 /// What a reply says to a request that `was_unanswered` over a connection that broke.
-fn after_a_break(was_unanswered: bool, action: Action, reply: Reply) -> Reply {
-    match reply {
-        Reply::Refused(Refusal::Transient(reason)) if was_unanswered || reason.contains(IN_THE_MIDDLE) => {
+fn after_a_break(was_unanswered: bool, request: &Request, reply: Reply) -> Reply {
+    match (request.action, reply) {
+        (_, Reply::Refused(Refusal::Transient(reason)))
+            if was_unanswered || reason.contains(IN_THE_MIDDLE) =>
+        {
             Reply::Refused(Refusal::OutcomeUnknown(reason))
         }
-        // It may have been done over the connection that broke.
-        Reply::Acquire(Verdict::Skipped) if was_unanswered => {
-            Reply::Refused(Refusal::OutcomeUnknown("the connection to a node of the Cluster broke".into()))
-        }
         // It was done over the connection that broke.
-        Reply::NotHeld if was_unanswered && matches!(action, Action::Release | Action::ExpireLater) => {
-            Reply::Done
+        (Action::Release, Reply::NotHeld) if was_unanswered && !request.has_result() => Reply::Done,
+        // It may have been done over the connection that broke. The table sends a release again, and reads the next
+        // answer as that to a repeated one: the server knows of a result that it has stored, and of a lock that it
+        // has let expire later.
+        (_, Reply::Acquire(Verdict::Skipped)) | (Action::Release | Action::ExpireLater, Reply::NotHeld)
+            if was_unanswered =>
+        {
+            Reply::Refused(Refusal::OutcomeUnknown(BROKE.into()))
         }
-        reply => reply,
+        (_, reply) => reply,
     }
 }
 
+const BROKE: &str = "the connection to a node of the Cluster broke";
+
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::time::Duration;
 
     use super::*;
     use crate::base::token::Token;
+    use crate::engine::protocol::{Once, OnceRequest, Run};
     use crate::engine::redis::node::NodeSettings;
     use crate::engine::redis::node::cluster_layout::{ClusterNodes, MOST_PRIMARIES};
     use crate::engine::slots::Slot;
@@ -285,13 +293,19 @@ mod tests {
 
     /// The reply to a release, after this answer of its node.
     fn answered(unanswered: bool, reply: Reply) -> Option<Reply> {
+        answered_to(release(), unanswered, reply)
+    }
+
+    fn release() -> Request {
+        Request::new(Action::Release, "lock:k".into(), Token::from_value("token"), LIMIT)
+    }
+
+    fn answered_to(request: Request, unanswered: bool, reply: Reply) -> Option<Reply> {
         let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
         let mut cluster = Cluster::new(nodes.unwrap_or_else(|_| unreachable!("no seed is malformed")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
         let in_flight = InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
-        let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
-        let request = Request::new(action, name, token, LIMIT);
         cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, reply)| reply)
     }
 
@@ -304,8 +318,7 @@ mod tests {
         let in_flight =
             InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered: false, asking: false };
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
-        let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
-        let request = Request::new(action, name, token, LIMIT);
+        let request = release();
         let words = "TRYAGAIN Script attempted to access a non local key in a cluster node";
         let refused = || Reply::Refused(Refusal::Transient(words.into()));
         let mut reply = |now, in_flight, request, reply| {
@@ -330,8 +343,7 @@ mod tests {
             let in_flight =
                 InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered: true, asking: false };
             cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
-            let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
-            let request = Request::new(action, name, token, LIMIT);
+            let request = release();
             let told = cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, Reply::Refused(refusal));
             assert!(told.is_none(), "{told:?}");
             let queue = cluster.slot_queues.get_mut(&slot);
@@ -359,5 +371,25 @@ mod tests {
     fn a_release_that_was_done_over_the_connection_that_broke_is_done() {
         assert_eq!(answered(true, Reply::NotHeld), Some(Reply::Done));
         assert_eq!(answered(false, Reply::NotHeld), Some(Reply::NotHeld));
+    }
+
+    /// The server knows of a result that it has stored, and of a lock that it has let expire later.
+    #[test]
+    fn a_result_or_a_ticket_that_no_node_knows_of_counts_as_not_stored() {
+        let once = Once {
+            fingerprint: "-".into(),
+            lasts: LIMIT,
+            reruns: true,
+            ignores: None,
+            result: OnceLock::new(),
+        };
+        let kind = OnceRequest::of(Arc::new(once), Run::Done(b"7".as_slice().into()));
+        let (result, ticket) =
+            (Request { kind, ..release() }, Request { action: Action::ExpireLater, ..release() });
+        for request in [result, ticket] {
+            let told = answered_to(request.clone(), true, Reply::NotHeld);
+            assert!(matches!(told, Some(Reply::Refused(Refusal::OutcomeUnknown(_)))), "{told:?}");
+            assert_eq!(answered_to(request, false, Reply::NotHeld), Some(Reply::NotHeld));
+        }
     }
 }
