@@ -155,7 +155,7 @@ fn a_body_that_fails_panics_or_is_dropped_gives_no_start_back() {
             let (begins, has_begun) = oneshot::channel();
             let mut pending = Box::pin(request().run_value(async move |_| {
                 begins.send(()).unwrap();
-                std::future::pending::<()>().await
+                std::future::pending::<()>().await;
             }));
             tokio::select! {
                 _ = &mut pending => panic!("its body does not end"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub const SECOND: Duration = Duration::from_secs(1);
 
 /// The longest that any condition may take on a slow machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// Waits until `condition` holds; fails the test with `what` when it does not within [`LIMIT`].
 #[track_caller]
