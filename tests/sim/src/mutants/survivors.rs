@@ -106,7 +106,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "repeated-release-in-a-cluster-says-lost",
         wrong: "A release that a node has done, but not answered, is repeated, and its caller hears that the lock was lost.",
         violates: TRUE_OUTCOME,
-        edits: &[edit(REDIRECT, "Reply::NotHeld if was_unanswered", "Reply::NotHeld if false")],
+        edits: &[
+            edit(
+                REDIRECT,
+                "(Action::Release, Reply::NotHeld) if was_unanswered",
+                "(Action::Release, Reply::NotHeld) if false",
+            ),
+            edit(REDIRECT, " | (Action::Release | Action::ExpireLater, Reply::NotHeld)\n", "\n"),
+        ],
     },
     Mutant {
         name: "renewal-forgets-max-hold",
